@@ -64,8 +64,9 @@ pub(super) fn run(
 }
 
 /// Runs the controllers and the election. The lease is released after the last reconcile has ended. If
-/// the election is lost, the controllers are aborted.
-async fn run_elected(
+/// the election is lost, the controllers are aborted. If this future is dropped, the last request of a
+/// reconcile may still be in progress: then the lease is not released, and expires.
+pub(super) async fn run_elected(
     driver: Driver,
     controllers: impl Future<Output = Result<(), ControllersError>>,
 ) -> Result<(), Ended> {

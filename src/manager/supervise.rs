@@ -3,7 +3,7 @@
 //!
 //! 1. `/readyz` answers 503, `/healthz` still 200.
 //! 2. At the same time: webhook calls are accepted for a grace period and then drained; running
-//!    reconciles end, and then the lease is released.
+//!    reconciles end, and then the lease is released (`controllers`).
 //! 3. The servers of health and metrics stop.
 //! 4. The last traces are exported, if any are.
 //!
@@ -50,10 +50,9 @@ const WEBHOOKS_STOP: Duration = BEHIND_A_SERVICE
     .grace
     .saturating_add(BEHIND_A_SERVICE.drain)
     .saturating_add(Duration::from_millis(500));
-/// Bound for running reconciles. Less than the 5 s between the loss of a lease and its expiry.
+/// Bound for running reconciles and the release of the lease. Less than the 5 s between the loss of a
+/// lease and its expiry.
 const CONTROLLERS_STOP: Duration = Duration::from_secs(4);
-/// Bound for the release of the lease.
-const LEASE_STOP: Duration = Duration::from_secs(2);
 /// Bound for the whole stop once the controllers have ended by themselves. Less than the 5 s between
 /// the loss of a lease and its expiry.
 const CUT_SHORT_STOP: Duration = Duration::from_secs(2);
@@ -66,10 +65,8 @@ const TRACES_STOP: Duration = LAST_EXPORT.saturating_add(Duration::from_millis(2
 pub(super) struct Process {
     /// The webhook server.
     pub(super) webhooks: Group,
-    /// The controllers, which write and need the lease.
+    /// The controllers, which write, and the election, which releases the lease after them.
     pub(super) controllers: Group,
-    /// The election, which releases the lease when it stops, after the controllers.
-    pub(super) lease: Group,
     /// Health and metrics servers.
     pub(super) servers: Group,
     /// The exporter of the traces.
@@ -82,7 +79,7 @@ pub(super) struct Group {
     phase: &'static str,
     /// Bound of the phase.
     limit: Duration,
-    parts: Parts,
+    pub(super) parts: Parts,
     /// Cancelled when the group stops.
     stopping: CancellationToken,
 }
@@ -92,7 +89,6 @@ impl Process {
         Self {
             webhooks: Group::new("webhooks", WEBHOOKS_STOP),
             controllers: Group::new("controllers", CONTROLLERS_STOP),
-            lease: Group::new("lease", LEASE_STOP),
             servers: Group::new("servers", SERVERS_STOP),
             traces: Group::new("traces", TRACES_STOP),
         }
@@ -118,7 +114,6 @@ impl Process {
             }
             Some(ended) = self.webhooks.parts.next_end() => (Some(ended), Duration::MAX),
             Some(ended) = self.controllers.parts.next_end() => (Some(ended), CUT_SHORT_STOP),
-            Some(ended) = self.lease.parts.next_end() => (Some(ended), CUT_SHORT_STOP),
             Some(ended) = self.servers.parts.next_end() => (Some(ended), Duration::MAX),
             Some(ended) = self.traces.parts.next_end() => (Some(ended), Duration::MAX),
         };
@@ -139,26 +134,13 @@ impl Process {
 
     /// Stops the groups in order: see the top of this file.
     async fn stop_in_order(&mut self) -> Result<(), RunError> {
-        let (webhooks, controllers, lease) =
-            (&mut self.webhooks, &mut self.controllers, &mut self.lease);
-        let (calls, reconciles) = tokio::join!(webhooks.stop(), release(controllers, lease));
+        let (calls, reconciles) = tokio::join!(self.webhooks.stop(), self.controllers.stop());
         // From here on an aborted task loses no data. A process that got no CPU time for half a second
         // still stops cleanly.
         let servers = ignore_timeout(self.servers.stop().await);
         let traces = ignore_timeout(self.traces.stop().await);
         calls.and(reconciles).and(servers).and(traces)
     }
-}
-
-/// Stops the reconciles and then releases the lease, when no more writes can happen. If a reconcile was
-/// aborted, its last request may still be in progress: then the lease is not released, and expires.
-async fn release(controllers: &mut Group, lease: &mut Group) -> Result<(), RunError> {
-    let reconciles = controllers.stop().await;
-    if matches!(reconciles, Err(RunError::Stuck(_))) {
-        lease.parts.abort();
-        return reconciles;
-    }
-    reconciles.and(lease.stop().await)
 }
 
 /// Ignores the timeout of a phase that loses no data. It is logged.
@@ -192,19 +174,7 @@ impl Group {
     ) where
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        self.start_on(&Handle::current(), name, part);
-    }
-
-    /// As [`Group::start`], on another runtime.
-    pub(super) fn start_on<E>(
-        &mut self,
-        runtime: &Handle,
-        name: &'static str,
-        part: impl Future<Output = Result<(), E>> + Send + 'static,
-    ) where
-        E: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        self.parts.start_on(runtime, name, part);
+        self.parts.start_on(&Handle::current(), name, part);
     }
 
     /// Signals the parts to stop and waits for them. Aborts parts that exceed the bound. An error of a

@@ -60,7 +60,7 @@ pub(super) fn start(
         doing: "move a listener to another runtime",
         source,
     })?;
-    group.start_on(
+    group.parts.start_on(
         runtime,
         "webhook server",
         serve(listener, certificates, minimum, handlers, stopping, stop),

@@ -12,7 +12,7 @@ pub mod fuzzing;
 mod lease;
 mod metrics;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;

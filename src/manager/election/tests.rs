@@ -33,15 +33,15 @@ enum Behavior {
 }
 
 #[derive(Default)]
-struct Server {
+pub(in crate::manager) struct Server {
     lease: Option<Value>,
-    version: u64,
+    pub(in crate::manager) version: u64,
     behavior: Option<Behavior>,
     /// Method and status of every request except watches.
     answered: Vec<(Method, u16)>,
 }
 
-type Shared = Arc<Mutex<Server>>;
+pub(in crate::manager) type Shared = Arc<Mutex<Server>>;
 
 impl Server {
     fn answer(&mut self, method: &Method, body: Value) -> (u16, Value) {
@@ -119,7 +119,7 @@ struct Running {
     task: tokio::task::JoinHandle<Result<(), ElectionLost>>,
 }
 
-fn start(server: &Shared, name: &str) -> Running {
+pub(in crate::manager) fn driver(server: &Shared, name: &str) -> Driver {
     let client = client(server);
     let leases = Leases {
         calls: client.clone(),
@@ -130,7 +130,11 @@ fn start(server: &Shared, name: &str) -> Running {
         timing: TIMING,
     };
     let metrics = metrics::Metrics::registered(&mut Registry::default(), "lease");
-    let driver = Driver::new(leases, metrics, paused_clock);
+    Driver::new(leases, metrics, paused_clock)
+}
+
+fn start(server: &Shared, name: &str) -> Running {
+    let driver = driver(server, name);
     let leadership = driver.leadership();
     let (resign, resigned) = oneshot::channel();
     let task = tokio::spawn(driver.run(async {
@@ -154,7 +158,7 @@ impl Running {
     }
 }
 
-fn holder(server: &Shared) -> Value {
+pub(in crate::manager) fn holder(server: &Shared) -> Value {
     let server = server.lock().unwrap();
     server.lease.as_ref().unwrap()["spec"]["holderIdentity"].clone()
 }

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use tokio::time::sleep;
 
+use super::super::controllers::run_elected;
+use super::super::election::tests::{Shared, driver, holder};
 use super::*;
 
 /// The grace period of the manifests.
@@ -33,19 +35,13 @@ fn signals(interval: Duration) -> impl AsyncFnMut() -> &'static str {
 type Ends = Arc<Mutex<Vec<(&'static str, u64)>>>;
 
 /// A process with one part per group, and the stop time of each.
-fn process(
-    webhooks: Duration,
-    controllers: Duration,
-    lease: Duration,
-    servers: Duration,
-) -> (Process, Ends) {
+fn process(webhooks: Duration, controllers: Duration, servers: Duration) -> (Process, Ends) {
     let ends = Ends::default();
     let mut process = Process::new();
     let origin = Instant::now() + Duration::from_secs(1);
     for (group, name, delay) in [
         (&mut process.webhooks, "webhooks", webhooks),
         (&mut process.controllers, "controllers", controllers),
-        (&mut process.lease, "lease", lease),
         (&mut process.servers, "servers", servers),
     ] {
         let (ends, stopping) = (Arc::clone(&ends), group.stopping());
@@ -64,15 +60,10 @@ const fn ms(millis: u64) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_lease_waits_for_the_controllers_only_and_the_servers_for_all() {
-    let (process, ends) = process(ms(7000), ms(30), ms(5), ms(1));
+async fn the_servers_wait_for_all_others() {
+    let (process, ends) = process(ms(7000), ms(30), ms(1));
     process.supervise(signals(NEVER)).await.unwrap();
-    let expected = [
-        ("controllers", 30),
-        ("lease", 35),
-        ("webhooks", 7000),
-        ("servers", 7001),
-    ];
+    let expected = [("controllers", 30), ("webhooks", 7000), ("servers", 7001)];
     assert_eq!(*ends.lock().unwrap(), expected);
 }
 
@@ -82,12 +73,11 @@ async fn what_just_keeps_its_bounds_still_stops_within_the_grace_period_of_a_pod
     let (process, ends) = process(
         nearly(WEBHOOKS_STOP),
         nearly(CONTROLLERS_STOP),
-        nearly(LEASE_STOP),
         nearly(SERVERS_STOP),
     );
     let began = Instant::now();
     process.supervise(signals(NEVER)).await.unwrap();
-    assert_eq!(ends.lock().unwrap().len(), 4);
+    assert_eq!(ends.lock().unwrap().len(), 3);
     let since_signal = began.elapsed() - Duration::from_secs(1);
     assert!(since_signal < GRACE_PERIOD, "{since_signal:?}");
 }
@@ -111,7 +101,7 @@ async fn parts_that_never_stop_are_aborted_and_named_within_the_grace_period() {
 
 #[tokio::test(start_paused = true)]
 async fn servers_that_are_cut_short_fail_no_stop() {
-    let (mut process, ends) = process(ms(1), ms(1), ms(1), NEVER);
+    let (mut process, ends) = process(ms(1), ms(1), NEVER);
     process.traces.start("stuck", pending::<io::Result<()>>());
     let began = Instant::now();
     process.supervise(signals(NEVER)).await.unwrap();
@@ -120,25 +110,38 @@ async fn servers_that_are_cut_short_fail_no_stop() {
         ends.lock()
             .unwrap()
             .iter()
-            .any(|(part, _)| *part == "lease")
+            .any(|(part, _)| *part == "controllers")
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_lease_is_kept_when_a_reconcile_was_cut_short() {
-    let (mut process, ends) = process(ms(1), ms(1), ms(1), ms(1));
-    process
-        .controllers
-        .start("stuck", pending::<io::Result<()>>());
-    let error = process.supervise(signals(NEVER)).await.unwrap_err();
-    assert_eq!(error.to_string(), "did not stop in time: stuck");
-    let ends = ends.lock().unwrap();
-    assert!(ends.iter().all(|(part, _)| *part != "lease"), "{ends:?}");
+    for (reconciles_take, left) in [(ms(1), ""), (NEVER, "one")] {
+        let server = Shared::default();
+        let mut process = Process::new();
+        let stopping = process.controllers.stopping();
+        let controllers = async move {
+            stopping.cancelled().await;
+            sleep(reconciles_take).await;
+            Ok(())
+        };
+        let elected = run_elected(driver(&server, "one"), controllers);
+        process.controllers.start("elected", elected);
+        let stopped = process.supervise(signals(NEVER)).await;
+        let error = stopped.err().map(|error| error.to_string());
+        let stuck = "did not stop in time: elected".to_owned();
+        assert_eq!(error, (reconciles_take == NEVER).then_some(stuck));
+        assert_eq!(holder(&server), left);
+        // The election has ended, too.
+        let version = server.lock().unwrap().version;
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(server.lock().unwrap().version, version);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_part_that_dies_stops_the_others_in_order_and_is_named() {
-    let (mut process, ends) = process(ms(1), ms(2), ms(3), ms(4));
+    let (mut process, ends) = process(ms(1), ms(2), ms(3));
     process
         .webhooks
         .start("dying", async { Err(io::Error::other("no luck")) });
@@ -150,12 +153,12 @@ async fn a_part_that_dies_stops_the_others_in_order_and_is_named() {
     assert_eq!(error.exit_code(), 1);
     let ends = ends.lock().unwrap();
     let order: Vec<_> = ends.iter().map(|(part, _)| *part).collect();
-    assert_eq!(order, ["webhooks", "controllers", "lease", "servers"]);
+    assert_eq!(order, ["webhooks", "controllers", "servers"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_the_controllers_waits_for_no_webhook_calls() {
-    let (mut process, ends) = process(ms(7000), ms(1), ms(1), ms(1));
+    let (mut process, ends) = process(ms(7000), ms(1), ms(1));
     process
         .controllers
         .start("elected", async { Err(io::Error::other("lost")) });
