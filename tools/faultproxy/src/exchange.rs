@@ -7,7 +7,6 @@ use futures::{StreamExt as _, stream};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
-use serde_json::Value;
 use tokio::time::sleep;
 
 use crate::journal::Record;

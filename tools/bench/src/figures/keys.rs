@@ -1,8 +1,22 @@
 //! What figures are of: bursts, fleets and webhooks.
 
-use super::Key;
 use crate::manager::NAMES;
 use crate::{report, scale, webhook};
+
+/// What a figure is of: the cells of a line before its value.
+pub(crate) trait Key: Copy + Ord {
+    /// The names of the columns.
+    const COLUMNS: &'static [&'static str];
+
+    /// The key of a line that has as many cells as there are columns.
+    ///
+    /// # Errors
+    /// What is wrong with a cell.
+    fn parse(cells: &[&str]) -> Result<Self, String>;
+
+    /// The opposite.
+    fn cells(&self) -> Vec<String>;
+}
 
 /// A row of `bench peer`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,26 +10,11 @@ use std::io::ErrorKind;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-pub(crate) use self::keys::{Burst, Fleet, Webhook};
+pub(crate) use self::keys::{Burst, Fleet, Key, Webhook};
 use crate::error::Error;
 
 /// The column behind those of the key.
 const VALUE: &str = "value";
-
-/// What a figure is of: the cells of a line before its value.
-pub(crate) trait Key: Copy + Ord {
-    /// The names of the columns.
-    const COLUMNS: &'static [&'static str];
-
-    /// The key of a line that has as many cells as there are columns.
-    ///
-    /// # Errors
-    /// What is wrong with a cell.
-    fn parse(cells: &[&str]) -> Result<Self, String>;
-
-    /// The opposite.
-    fn cells(&self) -> Vec<String>;
-}
 
 /// The figures of a file, sorted by the columns from left to right.
 #[derive(Debug, PartialEq)]

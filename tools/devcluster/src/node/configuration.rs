@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::machine::PLUGINS;
 use super::inside::name;
+use super::machine::PLUGINS;
 use super::{ADDRESS, NODE, POD_RANGE};
 use crate::certificates::Certificates;
 use crate::component::Component;

@@ -10,9 +10,9 @@ use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::{Stream, StreamExt, TryStreamExt};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, Service};
-use kube::runtime::watcher::{self, Event, watcher};
-use kube::runtime::reflector::{self, Store};
 use kube::runtime::WatchStreamExt;
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource, api::ObjectMeta, core::PartialObjectMeta};
 use tokio::sync::oneshot;
 
