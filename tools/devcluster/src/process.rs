@@ -20,8 +20,9 @@ use crate::error::{Doing, Error, Result};
 const EXIT_WITH_STDIN: &str = "KUBE_EXIT_WITH_STDIN";
 
 /// Their heaps are small and short-lived: Go's default of a collection whenever the heap has
-/// doubled takes a seventh of the API server's time. Up to the limit, memory is cheaper.
-const GARBAGE_COLLECTION: [(&str, &str); 2] = [("GOGC", "400"), ("GOMEMLIMIT", "1GiB")];
+/// doubled takes a seventh of the API server's time. Up to the limit, memory is cheaper. With 1 GiB, the API
+/// server spends 60 % of its time on collections when it has 10 000 resources and their children.
+const GARBAGE_COLLECTION: [(&str, &str); 2] = [("GOGC", "400"), ("GOMEMLIMIT", "3GiB")];
 
 /// For programs that do not watch their standard input: a background shell does, and kills the
 /// process group when the pipe closes. The group exists as long as that shell runs, so its id
