@@ -1,4 +1,4 @@
-//! No files of `src` and of three tools use each other in a circle: file A uses B if a path in A, in a
+//! No files of a folder in [`SOURCES`] use each other in a circle: file A uses B if a path in A, in a
 //! `use` or in the code, leads to B. Tests and what they add to a file do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
