@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::api::Status;
-use crate::controller::cache::cached::{CachedChild, CachedResource, Owner};
+use crate::controller::cache::cached::{CachedChild, CachedResource, Owner, StatusText};
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::object::ObjectKey;
 use crate::controller::state::debounce::{Difference, Others, StatusDebounce};
@@ -45,7 +45,7 @@ struct ReconcileState {
     /// A status that differs from the stored one and has not been written.
     pending: Option<StatusDebounce>,
     /// The JSON of the status that is being written: sent but not answered.
-    in_flight: Option<Box<str>>,
+    in_flight: Option<StatusText>,
     /// The child that is being applied: sent but not answered.
     applying: Option<Fingerprint>,
     /// The status of the last write, if its result is unknown.
@@ -228,14 +228,14 @@ impl ReconcileStates {
         self.known.lock().waiting
     }
 
-    /// Records the status that is being written, as JSON; `None` after a failure.
-    pub(crate) fn writing_status(&self, resource: &Resource, status: Option<&str>) {
-        self.change(resource, |state| state.in_flight = status.map(Into::into));
+    /// Records the status that is being written; `None` after a failure.
+    pub(crate) fn writing_status(&self, resource: &Resource, status: Option<StatusText>) {
+        self.change(resource, |state| state.in_flight = status);
     }
 
     /// Whether the status of `seen` is the one that is being written.
     pub(crate) fn is_being_written(&self, key: &ObjectKey, seen: &CachedResource) -> bool {
-        let is_this = |state: &ReconcileState| Some(*state.in_flight.as_deref()? == *seen.status);
+        let is_this = |state: &ReconcileState| Some(*state.in_flight.as_ref()? == seen.status);
         self.read(key, &seen.meta.uid, is_this).unwrap_or_default()
     }
 

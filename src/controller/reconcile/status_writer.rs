@@ -10,7 +10,7 @@ use tracing::{debug, info};
 
 use crate::api::{Condition, Status};
 use crate::api_server::{Location, RequestError};
-use crate::controller::cache::cached::CachedResource;
+use crate::controller::cache::cached::{CachedResource, StatusText};
 use crate::controller::cache::decode::DecodeGuard;
 use crate::controller::call::Part;
 use crate::controller::drift::repairs::Decision;
@@ -48,9 +48,10 @@ impl Reconciler {
             keep_times(&mut wanted, &resource.status, &unanswered);
         }
         let wanted_text = serde_json::to_string(&wanted).unwrap_or_default();
-        let is_as_wanted = *wanted_text == *cached.status
+        let stored_text = cached.status.text();
+        let is_as_wanted = wanted_text == stored_text
             // Something between the API server and this process may have written it anew.
-            || resource.status == wanted && is_same_json(&wanted_text, &cached.status);
+            || resource.status == wanted && is_same_json(&wanted_text, &stored_text);
         #[cfg(test)]
         let next_change = match twins::is(Twin::WriteAtRest) {
             true => Some(Duration::from_secs(10)),
@@ -91,7 +92,8 @@ impl Reconciler {
             false => operations,
         };
         let manager = &self.field_manager;
-        self.states.writing_status(resource, Some(&wanted_text));
+        self.states
+            .writing_status(resource, Some(StatusText::from(&*wanted_text)));
         let answer = self
             .caller
             .json_patch(at, Part::Status, manager, &operations)

@@ -1,10 +1,12 @@
 //! Custom resources of the four kinds.
 
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::Deserialize;
 
 use super::meta::{Meta, of_meta, text};
+use super::status_text::StatusText;
 use crate::api::conversion::DATA_ANNOTATION;
 use crate::controller::cache::decode::Decode;
 use crate::controller::metrics::ConditionView;
@@ -27,7 +29,7 @@ pub(crate) struct CachedResource {
     /// Annotation `quartet-operator.example.com/conversion-data`.
     pub(crate) conversion_data: Option<Box<str>>,
     /// Status, or empty.
-    pub(crate) status: Box<str>,
+    pub(crate) status: StatusText,
     /// Finalizers, in their order.
     pub(crate) finalizers: Box<[Box<str>]>,
     /// Annotation `quartet-operator.example.com/paused: "true"`.
@@ -43,7 +45,7 @@ impl CachedResource {
             conditions: Vec<ConditionView>,
         }
         // An older operator may have stored values that do not fit this type.
-        let status: Conditions = serde_json::from_str(&self.status).unwrap_or_default();
+        let status: Conditions = serde_json::from_str(&self.status.text()).unwrap_or_default();
         status.conditions
     }
 
@@ -85,9 +87,12 @@ impl Decode for CachedResource {
         Ok(CachedResource {
             meta: Meta::of(object)?,
             version: version_of(object),
-            spec: canonical(object.get("spec").unwrap_or(&Json::Null)),
+            spec: canonical(object.get("spec").unwrap_or(&Json::Null)).into(),
             conversion_data: annotation(DATA_ANNOTATION).map(Into::into),
-            status: object.get("status").map(canonical).unwrap_or_default(),
+            status: object
+                .get("status")
+                .map(|status| StatusText::from(&*canonical(status)))
+                .unwrap_or_default(),
             finalizers: finalizers
                 .into_iter()
                 .flatten()
@@ -100,10 +105,10 @@ impl Decode for CachedResource {
 
 /// The text of a value as we write it, if the API server wrote it: compact, and with sorted members.
 /// Go escapes more characters.
-fn canonical(value: &Json<'_>) -> Box<str> {
+fn canonical<'a>(value: &Json<'a>) -> Cow<'a, str> {
     match value {
-        Json::Unparsed(text) if !text.contains('\\') => (*text).into(),
-        value => value.parsed().to_string().into(),
+        Json::Unparsed(text) if !text.contains('\\') => Cow::Borrowed(text),
+        value => Cow::Owned(value.parsed().to_string()),
     }
 }
 

@@ -20,13 +20,13 @@ fn the_event_of_a_status_that_is_being_written_wakes_nobody_and_any_other_does()
         !scene.enqueued().is_empty()
     };
     assert!(wakes(with("written", "spec", 2)), "not sent");
-    states.writing_status(&web, Some("written"));
+    states.writing_status(&web, Some("written".into()));
     assert!(!wakes(with("written", "spec", 2)), "sent");
     assert!(wakes(with("of another", "spec", 2)), "of another writer");
     assert!(wakes(with("written", "changed", 2)), "with another spec");
     states.writing_status(&web, None);
     assert!(wakes(with("written", "spec", 2)), "failed");
-    states.writing_status(&web, Some("written"));
+    states.writing_status(&web, Some("written".into()));
     states.status_is_written(&web);
     assert!(wakes(with("written", "spec", 2)), "in the cache before");
 }
