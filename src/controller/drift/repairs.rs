@@ -69,6 +69,11 @@ impl<K: Clone + Eq + Hash> RepairLog<K> {
         }
     }
 
+    /// How much longer a wait for the object lasts, if there is one.
+    pub(crate) fn waits(&self, key: &K) -> Option<Duration> {
+        self.objects.lock().get(key)?.left(Instant::now())
+    }
+
     /// Records the problem of a conflict.
     pub(crate) fn conflict(&self, key: &K, problem: Problem) {
         if let Some(repairs) = self.objects.lock().get_mut(key) {

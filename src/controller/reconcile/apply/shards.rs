@@ -32,11 +32,10 @@ impl Reconciler {
         found: Option<&Value>,
     ) -> Result<Option<Value>, ApplyError> {
         let (child, at) = ((wanted.child.kind, wanted.key()), wanted.location());
-        let decision = self.shard_adoptions.decide(&child, ANY);
-        let read = match (found, &decision) {
+        let read = match (found, self.shard_adoptions.waits(&child)) {
             (Some(_), _) => Value::Null,
-            (None, Decision::Wait(_, left)) => return Err(ApplyError::OtherShard(*left)),
-            (None, _) => self.caller.get(at).await?,
+            (None, Some(left)) => return Err(ApplyError::OtherShard(left)),
+            (None, None) => self.caller.get(at).await?,
         };
         let object = found.unwrap_or(&read);
         let owner = Owner::of(&Json::from(object));
@@ -54,7 +53,7 @@ impl Reconciler {
         if version_of(object) > known {
             self.live_generation(wanted.resource).await?;
         }
-        match decision {
+        match self.shard_adoptions.decide(&child, ANY) {
             Decision::Apply => {}
             Decision::Wait(_, left) => return Err(ApplyError::OtherShard(left)),
             Decision::Investigate(left) => {

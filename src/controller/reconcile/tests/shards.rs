@@ -203,6 +203,24 @@ async fn of_two_shards_that_overlap_one_leaves_the_resource_alone_ever_longer() 
     }
 }
 
+/// As after a `kubectl replace` of the child, soon after the resource moved here.
+#[tokio::test(start_paused = true)]
+async fn a_child_that_no_shard_has_is_applied_without_a_wait() {
+    let shared = Shared::default();
+    let scenario = moved_here(&shared, |_| {}).await;
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [GET, TAKE_OVER]);
+    for round in 0..3 {
+        shared.taken_by_others(&scenario, |stored| {
+            stored["metadata"]["managedFields"] = json!([]);
+        });
+        scenario.reconcile().await.expect("reconciled");
+        let mut sent = scenario.sent();
+        sent.retain(|line| line != super::STATUS);
+        assert_eq!(sent.last().map(String::as_str), Some(FORCE), "round {round}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_resource_that_moves_away_and_back_does_not_wait() {
     let shared = Shared::default();
