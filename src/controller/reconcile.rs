@@ -64,6 +64,17 @@ impl Reconciler {
         if let Some(left) = self.states.held(key, uid) {
             return Ok(Action::Held(left));
         }
+        // The resource may have been deleted during this reconcile, before it reserved a name.
+        let is_gone = || {
+            let now = self.resources.get(key);
+            now.is_none_or(|now| now.meta.uid != cached.meta.uid)
+        };
+        // Also after a panic or a timeout.
+        scopeguard::defer! {
+            if is_gone() {
+                self.forget(&cached);
+            }
+        }
         let waited = self.pacer.reconcile_begins(key);
         let next = self.reconcile_as_read(&cached).await;
         let is_rolled_out = self.children.is_rolled_out(uid);
@@ -71,17 +82,11 @@ impl Reconciler {
         if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
             self.states.hold(key, uid, asked);
         }
-        // The resource may have been deleted during this reconcile, before it reserved a name.
-        if self
-            .resources
-            .get(key)
-            .is_none_or(|now| now.meta.uid != cached.meta.uid)
-        {
-            self.forget(&cached);
+        match is_gone() {
             // A new resource of that name has its own event.
-            return next.map(|_| Action::AwaitChange);
+            true => next.map(|_| Action::AwaitChange),
+            false => next,
         }
-        next
     }
 
     async fn reconcile_as_read(&self, cached: &CachedResource) -> Result<Action, Failure> {

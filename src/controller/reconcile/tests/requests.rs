@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::task::JoinHandle;
 
 use super::{APPLY, FORCE, STATUS, Scenario, refusal, willing};
 use crate::controller::object::ObjectKey;
@@ -157,8 +158,8 @@ async fn a_spec_that_changes_while_the_status_is_written_is_not_lost() {
     assert_eq!(body["spec"]["replicas"], 7);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_resource_that_goes_in_the_middle_of_its_reconcile_keeps_no_name() {
+/// Replaces the resource while its reconcile waits for an answer, and ends the reconcile.
+async fn name_is_free_after(end: impl AsyncFnOnce(JoinHandle<Result<Action, String>>)) -> bool {
     let scenario = Arc::new(Scenario::new(|_, _| None));
     scenario.holds(1, json!({}));
     let running = tokio::spawn({
@@ -171,14 +172,27 @@ async fn a_resource_that_goes_in_the_middle_of_its_reconcile_keeps_no_name() {
         1,
         json!({"metadata": {"uid": "later", "resourceVersion": "9"}}),
     );
-    running.await.expect("no panic").expect_err("no answer");
+    end(running).await;
     let name = ObjectKey::new("ns", "cache");
-    assert!(
-        scenario
-            .children
-            .reservations
-            .reserve(DEPLOYMENT, &name, "another")
-    );
+    let reservations = &scenario.children.reservations;
+    reservations.reserve(DEPLOYMENT, &name, "another")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_goes_in_the_middle_of_its_reconcile_keeps_no_name() {
+    let failed = async |running: JoinHandle<Result<Action, String>>| {
+        running.await.expect("no panic").expect_err("no answer");
+    };
+    assert!(name_is_free_after(failed).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_goes_before_its_reconcile_is_cut_off_keeps_no_name() {
+    let cut_off = async |running: JoinHandle<Result<Action, String>>| {
+        running.abort();
+        assert!(running.await.expect_err("aborted").is_cancelled());
+    };
+    assert!(name_is_free_after(cut_off).await);
 }
 
 #[tokio::test(start_paused = true)]
