@@ -217,7 +217,11 @@ async fn a_child_that_no_shard_has_is_applied_without_a_wait() {
         scenario.reconcile().await.expect("reconciled");
         let mut sent = scenario.sent();
         sent.retain(|line| line != super::STATUS);
-        assert_eq!(sent.last().map(String::as_str), Some(FORCE), "round {round}");
+        assert_eq!(
+            sent.last().map(String::as_str),
+            Some(FORCE),
+            "round {round}"
+        );
     }
 }
 
