@@ -59,7 +59,7 @@ where
             AssertUnwindSafe(timeout(RECONCILE_TIMEOUT, reconcile(key.clone()))).catch_unwind();
         let ended = caught.instrument(span.clone()).await;
         drop(running);
-        let _entered = span.enter();
+        let entered = span.enter();
         let outcome = match ended {
             Ok(Ok(Ok(Action::AwaitChange))) => {
                 queue.forget(&key);
@@ -121,6 +121,7 @@ where
         }
         metrics.reconcile_ended(&controller, outcome, started.elapsed());
         queue.done(&key);
+        drop(entered);
         // A reconcile that sends nothing waits for nothing. Without this, the workers of a new leader would
         // check all resources before the runtime reads the next event, or answers the next probe.
         yield_now().await;

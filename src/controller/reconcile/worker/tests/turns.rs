@@ -77,12 +77,14 @@ async fn a_worker_that_may_not_write_any_more_ends_and_nobody_tries_again() {
 
 #[tokio::test(start_paused = true)]
 async fn other_tasks_have_their_turns_among_reconciles_that_wait_for_nothing() {
+    let _logged = tracing::subscriber::set_default(tracing_subscriber::registry());
     let workers = Workers::start(2, |_, _| Step::Rest);
     for number in 0..1000 {
         workers.add(&number.to_string());
     }
     for _ in 0..10 {
         yield_now().await;
+        assert!(tracing::Span::current().is_none(), "that of a reconcile");
     }
     let begun = workers.started.lock().unwrap().len();
     assert!((1..100).contains(&begun), "{begun} of 1000");
