@@ -249,6 +249,7 @@ mod tests {
 
     const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    const THIRD: IpAddr = IpAddr::V4(Ipv4Addr::BROADCAST);
     const LONG: usize = SHARED_BODY + 1;
 
     #[tokio::test(start_paused = true)]
@@ -273,7 +274,7 @@ mod tests {
         let memory = Memory::default();
         let first = memory.share(LONG, PEER).await.unwrap();
         let order = Mutex::new(Vec::new());
-        let calls = [PEER, PEER, PEER, OTHER].map(|peer| {
+        let calls = [PEER, PEER, OTHER, THIRD, OTHER].map(|peer| {
             let (memory, order) = (&memory, &order);
             async move {
                 let share = memory.share(LONG, peer).await.unwrap();
@@ -286,8 +287,20 @@ mod tests {
             drop(first);
         };
         tokio::join!(futures::future::join_all(calls), release);
-        assert_eq!(order.lock().first(), Some(&OTHER));
+        assert_eq!(*order.lock(), [OTHER, THIRD, PEER, OTHER, PEER]);
         assert!(memory.is_unused());
+    }
+
+    #[test]
+    fn the_turns_of_a_limited_number_of_addresses_are_known() {
+        let mut queue = Queue::default();
+        let addresses = (1..).map(|number| IpAddr::from(Ipv4Addr::from_bits(number)));
+        for (address, turns) in addresses.zip(1..=MOST_ADDRESSES + 2) {
+            queue.had_turn(address);
+            // At the limit, all are forgotten.
+            let known = (turns - 1) % MOST_ADDRESSES + 1;
+            assert_eq!(queue.last.len(), known, "after {turns}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
