@@ -6,7 +6,6 @@ use arbitrary::{Result, Unstructured};
 use quartet_operator::api::conversion::{DATA_ANNOTATION, hub_spec};
 use quartet_operator::api::shape::{Characters, Field, Shape};
 use quartet_operator::api::{Kind, Version};
-use quartet_operator::operators::ObservedCondition;
 use quartet_operator::operators::{
     OPERATORS, Observed, ObservedChild, ObservedPod, ObservedWorkload, Operator, Problem, Reason,
     Resource, SERVICE,
@@ -366,15 +365,12 @@ fn deployment(bytes: &mut Unstructured<'_>) -> Result<ObservedWorkload> {
     let (generation, observed_generation) = (count()?, count()?);
     let (desired, replicas, updated) = (count()?, count()?, count()?);
     let (ready, available) = (count()?, count()?);
-    let mut condition = || {
+    let is_available = bytes.arbitrary()?;
+    let mut message = || {
         Ok(match bytes.ratio(1, 2)? {
-            true => Some(ObservedCondition {
-                is_true: bytes.arbitrary()?,
-                reason: (*bytes.choose(&["ProgressDeadlineExceeded", "Other", ""])?).to_owned(),
-                message: match bytes.ratio(1, 4)? {
-                    true => "pods \"a\" is forbidden: exceeded quota: few".to_owned(),
-                    false => json::text(bytes)?,
-                },
+            true => Some(match bytes.ratio(1, 4)? {
+                true => "pods \"a\" is forbidden: exceeded quota: few".into(),
+                false => json::text(bytes)?.into(),
             }),
             false => None,
         })
@@ -389,9 +385,9 @@ fn deployment(bytes: &mut Unstructured<'_>) -> Result<ObservedWorkload> {
         updated,
         ready,
         available,
-        available_condition: condition()?,
-        progressing_condition: condition()?,
-        replica_failure: condition()?,
+        is_available,
+        stalled: message()?,
+        replica_failure: message()?,
         preserved_selector: None,
     })
 }

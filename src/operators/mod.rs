@@ -25,7 +25,7 @@ pub use child::{
     Owned, SERVICE, STATEFUL_SET,
 };
 pub use observed::{Observed, ObservedChild, ObservedPod, PodFailure, Problem, Reason};
-pub use observed_workload::{ObservedCondition, ObservedWorkload};
+pub use observed_workload::ObservedWorkload;
 pub use operator::{Desired, Operator, Resource, Summary, ValidationError, owned_by, summary};
 pub use settings::{OperandImage, Settings};
 

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::observed::Reason;
 use crate::bounded::cut;
 use crate::json::Json;
 
@@ -27,54 +28,41 @@ pub struct ObservedWorkload {
     pub ready: i64,
     /// `status.availableReplicas`.
     pub available: i64,
-    /// Condition `Available`.
-    pub available_condition: Option<ObservedCondition>,
-    /// Condition `Progressing`.
-    pub progressing_condition: Option<ObservedCondition>,
-    /// Condition `ReplicaFailure`.
-    pub replica_failure: Option<ObservedCondition>,
+    /// Whether the condition `Available` is true; `None` if there is none.
+    pub is_available: Option<bool>,
+    /// The message of the condition `Progressing`, if the progress deadline is exceeded.
+    pub stalled: Option<Box<str>>,
+    /// The message of the condition `ReplicaFailure`, if it is true.
+    pub replica_failure: Option<Box<str>>,
     /// `spec.selector`, if an older operator set it and it must be retained; see [`super::kept`].
     pub preserved_selector: Option<Box<Value>>,
 }
 
-/// A condition of a child.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ObservedCondition {
-    /// `status == "True"`.
-    pub is_true: bool,
-    /// CamelCase reason.
-    pub reason: String,
-    /// The first 512 bytes of the message.
-    pub message: String,
-}
+/// Longest message of a condition, in bytes.
+const MESSAGE_MAX: usize = 512;
 
 impl ObservedWorkload {
     /// Reads a Deployment or StatefulSet as the API server sends it.
     pub(super) fn of(kind: &'static str, object: &Json<'_>) -> Self {
         let none = Json::Null;
         let [spec, status] = ["spec", "status"].map(|part| object.get(part).unwrap_or(&none));
-        let text = |object: &Json<'_>, field: &str| {
-            let text = object.get(field).and_then(Json::as_str);
-            text.unwrap_or_default().to_owned()
-        };
         let count = |field: &str| status.get(field).and_then(Json::as_i64).unwrap_or_default();
-        let condition = |wanted: &str, healthy: bool| {
-            let conditions = status.get("conditions")?.as_array()?;
-            let found = conditions
-                .iter()
-                .find(|condition| condition.get("type").and_then(Json::as_str) == Some(wanted))?;
-            let is_true = found.get("status").and_then(Json::as_str) == Some("True");
-            // Saves memory: the message of a healthy condition is not used.
-            let message = match is_true == healthy {
-                true => String::new(),
-                false => text(found, "message"),
-            };
-            Some(ObservedCondition {
-                is_true,
-                reason: text(found, "reason"),
-                message: cut(&message, 512).to_owned(),
-            })
+        let has = |condition: &Json<'_>, field: &str, value: &str| {
+            condition.get(field).and_then(Json::as_str) == Some(value)
         };
+        let is_true = |condition: &&Json<'_>| has(condition, "status", "True");
+        let condition = |wanted: &str| {
+            let mut conditions = status.get("conditions")?.as_array()?.iter();
+            conditions.find(|condition| has(condition, "type", wanted))
+        };
+        let message = |condition: &Json<'_>| {
+            let message = condition.get("message").and_then(Json::as_str);
+            cut(message.unwrap_or_default(), MESSAGE_MAX).into()
+        };
+        let stalled = condition("Progressing").filter(|progressing| {
+            let reason = Reason::ProgressDeadlineExceeded.as_str();
+            !is_true(progressing) && has(progressing, "reason", reason)
+        });
         let generation = object.pointer("/metadata/generation");
         ObservedWorkload {
             kind,
@@ -86,9 +74,9 @@ impl ObservedWorkload {
             updated: count("updatedReplicas"),
             ready: count("readyReplicas"),
             available: count("availableReplicas"),
-            available_condition: condition("Available", true),
-            progressing_condition: condition("Progressing", true),
-            replica_failure: condition("ReplicaFailure", false),
+            is_available: condition("Available").as_ref().map(is_true),
+            stalled: stalled.map(message),
+            replica_failure: condition("ReplicaFailure").filter(is_true).map(message),
             preserved_selector: None,
         }
     }

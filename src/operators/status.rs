@@ -199,10 +199,9 @@ impl Inputs<'_> {
         };
         // The Deployment's own condition allows for maxUnavailable. It is absent only until the
         // Deployment controller has observed the object.
-        let is_available = match &workload.available_condition {
-            Some(condition) => condition.is_true,
-            None => workload.is_complete(),
-        };
+        let is_available = workload
+            .is_available
+            .unwrap_or_else(|| workload.is_complete());
         if is_available {
             return is_true(Reason::MinimumReplicasAvailable, ENOUGH_PODS);
         }

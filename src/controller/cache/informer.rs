@@ -39,7 +39,7 @@ pub const WATCH_SECONDS: u32 = 50;
 
 /// Objects per page of a list. With client-go's 500 (`pager.defaultPageSize`), the first lists of 1000
 /// resources leave 3 MiB more in the allocator.
-const PAGE_SIZE: u32 = 250;
+const PAGE_SIZE: u32 = 100;
 
 /// Poll interval for a kind whose CRD is not installed.
 const ABSENT_POLL: Duration = Duration::from_secs(3);

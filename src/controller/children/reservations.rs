@@ -39,10 +39,12 @@ impl NameReservations {
             Entry::Vacant(free) => {
                 let known = names.get_key_value(uid).map(|(known, _)| Arc::clone(known));
                 let uid = known.unwrap_or_else(|| uid.into());
-                names
-                    .entry(Arc::clone(&uid))
-                    .or_default()
-                    .push(free.key().clone());
+                let name = free.key().clone();
+                // Exact-sized: most resources have one child.
+                let its_names = names.entry(Arc::clone(&uid));
+                its_names
+                    .or_insert_with(|| Vec::with_capacity(1))
+                    .push(name);
                 free.insert(uid);
                 true
             }

@@ -2,7 +2,7 @@
 
 use super::pods;
 use crate::operators::observed::{Observed, Problem, Reason};
-use crate::operators::observed_workload::{ObservedCondition, ObservedWorkload};
+use crate::operators::observed_workload::ObservedWorkload;
 
 const DEPLOYMENT_PAUSED: &str = "the Deployment is paused (spec.paused), so nothing is rolled out; resume it with kubectl rollout resume";
 
@@ -47,30 +47,23 @@ fn paused(workload: &ObservedWorkload) -> Option<Problem> {
 /// controller gets the error and reports it in this condition.
 fn replica_failure(workload: &ObservedWorkload) -> Option<Problem> {
     const QUOTA: &str = "exceeded quota";
-    let failure = current(workload, workload.replica_failure.as_ref())?;
-    let message = failure.is_true.then_some(&failure.message)?;
+    let message = current(workload, workload.replica_failure.as_deref())?;
     // The text before it names an arbitrary pod of many attempts.
     let quota = message.find(QUOTA).and_then(|start| message.get(start..));
     Some(match quota {
         Some(quota) => Problem::new(Reason::QuotaExceeded, quota),
-        None => Problem::new(Reason::ReplicaFailure, message.as_str()),
+        None => Problem::new(Reason::ReplicaFailure, message),
     })
 }
 
 /// The rollout made no progress within the Deployment's deadline.
 pub(super) fn stalled(workload: &ObservedWorkload) -> Option<Problem> {
-    let progressing = current(workload, workload.progressing_condition.as_ref())?;
-    let exceeded =
-        !progressing.is_true && progressing.reason == Reason::ProgressDeadlineExceeded.as_str();
-    let message = progressing.message.as_str();
-    exceeded.then(|| Problem::new(Reason::ProgressDeadlineExceeded, message))
+    let message = current(workload, workload.stalled.as_deref())?;
+    Some(Problem::new(Reason::ProgressDeadlineExceeded, message))
 }
 
-/// A condition of the Deployment, unless it is about an older spec: a new spec must not be
-/// reported as stalled because the old one was.
-fn current<'a>(
-    workload: &ObservedWorkload,
-    condition: Option<&'a ObservedCondition>,
-) -> Option<&'a ObservedCondition> {
-    condition.filter(|_| workload.is_current())
+/// The message of a condition of the Deployment, unless it is about an older spec: a new spec must
+/// not be reported as stalled because the old one was.
+fn current<'a>(workload: &ObservedWorkload, message: Option<&'a str>) -> Option<&'a str> {
+    message.filter(|_| workload.is_current())
 }

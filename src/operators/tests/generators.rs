@@ -150,33 +150,19 @@ pub(super) fn any_resource() -> impl Strategy<Value = (&'static dyn Operator, Re
 
 fn any_deployment() -> impl Strategy<Value = ObservedWorkload> {
     let counts = (0_i64..4, 0_i64..4, 0_i64..4, 0_i64..4, 0_i64..4);
-    let condition = || {
-        proptest::option::of((any::<bool>(), any::<bool>(), ".{0,2000}").prop_map(
-            |(is_true, stalled, message)| {
-                ObservedCondition {
-                    is_true,
-                    reason: if stalled {
-                        "ProgressDeadlineExceeded"
-                    } else {
-                        "Other"
-                    }
-                    .to_owned(),
-                    message,
-                }
-            },
-        ))
-    };
+    let message = || proptest::option::of(".{0,2000}".prop_map(Into::into));
+    let is_available = proptest::option::of(any::<bool>());
     (
         0_i64..3,
         0_i64..3,
         counts,
-        (condition(), condition(), condition()),
+        (is_available, message(), message()),
         any::<bool>(),
     )
         .prop_map(
             |(generation, observed_generation, counts, conditions, paused)| {
-                let (available, progressing, failure) = conditions;
-                let (desired, replicas, updated, ready, available_count) = counts;
+                let (is_available, stalled, replica_failure) = conditions;
+                let (desired, replicas, updated, ready, available) = counts;
                 ObservedWorkload {
                     kind: "Deployment",
                     generation,
@@ -186,10 +172,10 @@ fn any_deployment() -> impl Strategy<Value = ObservedWorkload> {
                     replicas,
                     updated,
                     ready,
-                    available: available_count,
-                    available_condition: available,
-                    progressing_condition: progressing,
-                    replica_failure: failure,
+                    available,
+                    is_available,
+                    stalled,
+                    replica_failure,
                     preserved_selector: None,
                 }
             },

@@ -16,7 +16,6 @@ use super::elasticweb::ElasticWeb;
 use super::helloworld::HelloWorld;
 use super::memcached::Memcached;
 use super::nginx::Nginx;
-use super::observed_workload::ObservedCondition;
 use super::{
     Child, ChildKind, DEPLOYMENT, Desired, OPERATORS, Observed, ObservedChild, ObservedPod,
     ObservedWorkload, Operator, Resource, SERVICE, Settings, ValidationError, summary,
@@ -109,18 +108,10 @@ fn rolled_out(replicas: i64) -> ObservedWorkload {
         updated: replicas,
         ready: replicas,
         available: replicas,
-        available_condition: Some(healthy("MinimumReplicasAvailable")),
-        progressing_condition: Some(healthy("NewReplicaSetAvailable")),
+        is_available: Some(true),
+        stalled: None,
         replica_failure: None,
         preserved_selector: None,
-    }
-}
-
-fn healthy(reason: &str) -> ObservedCondition {
-    ObservedCondition {
-        is_true: true,
-        reason: reason.to_owned(),
-        message: String::new(),
     }
 }
 

@@ -2,7 +2,6 @@
 //! that the API server has not confirmed.
 
 use super::super::observed::{PodFailure, Problem, Reason};
-use super::super::observed_workload::ObservedCondition;
 use super::super::status;
 use super::*;
 
@@ -67,11 +66,7 @@ fn a_stalled_rollout_names_the_pod_that_stalls_it() {
     let (status, _) = of_three(|observed| {
         fails(observed, 0, Reason::CrashLoopBackOff, A_MINUTE_AGO);
         let deployment = observed.workload.as_mut().expect("there");
-        deployment.progressing_condition = Some(ObservedCondition {
-            is_true: false,
-            reason: "ProgressDeadlineExceeded".to_owned(),
-            message: "ReplicaSet \"a\" has timed out progressing.".to_owned(),
-        });
+        deployment.stalled = Some("ReplicaSet \"a\" has timed out progressing.".into());
     });
     assert_eq!(
         told(&status, "Degraded"),

@@ -100,24 +100,32 @@ fn decoding_takes_whatever_there_is_and_refuses_only_what_has_no_version() {
 }
 
 #[test]
-fn the_message_of_a_condition_is_kept_only_where_something_is_wrong() {
-    let deployment = |status: &str| {
+fn of_a_condition_only_what_a_status_needs_is_kept() {
+    let workload = |type_: &str, status: &str, reason: &str| {
         let object = json!({
             "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "9"},
-            "status": {"conditions": [{"type": "Progressing", "status": status, "reason": "R", "message": "é".repeat(400)}]},
+            "status": {"conditions": [{"type": type_, "status": status, "reason": reason, "message": "é".repeat(400)}]},
         });
-        let deployment =
-            CachedChild::decode(DEPLOYMENT, None, &Json::from(&object)).expect("decodes");
-        let workload = deployment.workload().expect("it makes pods");
-        let progressing = workload.progressing_condition.clone();
-        progressing.expect("there").message
+        let child = CachedChild::decode(DEPLOYMENT, None, &Json::from(&object)).expect("decodes");
+        child.workload().expect("it makes pods").clone()
     };
-    assert_eq!(deployment("True"), "");
+    // Cut at a character's border.
+    let cut = Some("é".repeat(256).into_boxed_str());
+    let exceeded = "ProgressDeadlineExceeded";
+    assert_eq!(workload("Progressing", "False", exceeded).stalled, cut);
+    assert_eq!(workload("Progressing", "True", exceeded).stalled, None);
+    assert_eq!(workload("Progressing", "False", "R").stalled, None);
+    assert_eq!(workload("ReplicaFailure", "True", "R").replica_failure, cut);
     assert_eq!(
-        deployment("False").len(),
-        512,
-        "cut at a character's border"
+        workload("ReplicaFailure", "False", "R").replica_failure,
+        None
     );
+    assert_eq!(workload("Available", "True", "R").is_available, Some(true));
+    assert_eq!(
+        workload("Available", "False", "R").is_available,
+        Some(false)
+    );
+    assert_eq!(workload("Progressing", "True", "R").is_available, None);
 }
 
 /// Objects in a list of the API server do not contain their type.
