@@ -1,7 +1,10 @@
 //! The owner of a child.
 
+use std::borrow::Cow;
+
 use super::meta::text;
 use crate::json::Json;
+use crate::operators::OPERATORS;
 use crate::operators::names::RETAINED_FOR;
 
 /// Prefix of the field manager of each kind, followed by the kind in lower case.
@@ -11,8 +14,8 @@ pub(crate) const FIELD_MANAGER_PREFIX: &str = "quartet-operator-";
 /// Without the API version, which changes with the storage version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
-    pub(crate) group: Box<str>,
-    pub(crate) kind: Box<str>,
+    pub(crate) group: Cow<'static, str>,
+    pub(crate) kind: Cow<'static, str>,
     pub(crate) name: Box<str>,
     pub(crate) uid: Box<str>,
     /// The child outlives its owner, and belongs to the successor with the same name.
@@ -28,12 +31,12 @@ impl Owner {
     fn annotated(object: &Json<'_>) -> Option<Self> {
         let annotations = object.get("metadata")?.get("annotations")?;
         let mut parts = annotations.get(RETAINED_FOR)?.as_str()?.splitn(4, '/');
-        let [group, kind, name, uid] = std::array::from_fn(|_| parts.next().map(Box::from));
+        let [group, kind, name, uid] = std::array::from_fn(|_| parts.next());
         Some(Owner {
-            group: group?,
-            kind: kind?,
-            name: name?,
-            uid: uid?,
+            group: shared(group?),
+            kind: shared(kind?),
+            name: name?.into(),
+            uid: uid?.into(),
             retained: true,
         })
     }
@@ -56,11 +59,8 @@ impl Owner {
             .find(|reference| reference.get("controller") == Some(&Json::Bool(true)))?;
         let api_version = text(controller, "apiVersion");
         Some(Owner {
-            group: api_version
-                .split_once('/')
-                .map_or("", |(group, _version)| group)
-                .into(),
-            kind: text(controller, "kind").into(),
+            group: shared(api_version.split_once('/').map_or("", |(group, _)| group)),
+            kind: shared(text(controller, "kind")),
             name: text(controller, "name").into(),
             uid: text(controller, "uid").into(),
             retained: false,
@@ -75,5 +75,15 @@ impl Owner {
     /// The field manager of its kind in all shards, without the identity of one.
     pub(super) fn field_manager(&self) -> String {
         format!("{FIELD_MANAGER_PREFIX}{}", self.controller_name())
+    }
+}
+
+/// A group or kind, without an allocation if it is one of ours.
+fn shared(text: &str) -> Cow<'static, str> {
+    let kinds = OPERATORS.iter().map(|operator| operator.kind());
+    let mut known = kinds.flat_map(|kind| [kind.group, kind.kind]);
+    match known.find(|known| *known == text) {
+        Some(known) => Cow::Borrowed(known),
+        None => Cow::Owned(text.to_owned()),
     }
 }
