@@ -3,7 +3,6 @@
 
 use serde_json::Value;
 
-use super::observed::Reason;
 use crate::bounded::cut;
 use crate::json::Json;
 
@@ -38,6 +37,9 @@ pub struct ObservedWorkload {
     pub preserved_selector: Option<Box<Value>>,
 }
 
+/// The Deployment controller's reason for a rollout without progress.
+const TIMED_OUT: &str = "ProgressDeadlineExceeded";
+
 /// Longest message of a condition, in bytes.
 const MESSAGE_MAX: usize = 512;
 
@@ -59,10 +61,8 @@ impl ObservedWorkload {
             let message = condition.get("message").and_then(Json::as_str);
             cut(message.unwrap_or_default(), MESSAGE_MAX).into()
         };
-        let stalled = condition("Progressing").filter(|progressing| {
-            let reason = Reason::ProgressDeadlineExceeded.as_str();
-            !is_true(progressing) && has(progressing, "reason", reason)
-        });
+        let stalled = condition("Progressing")
+            .filter(|progressing| !is_true(progressing) && has(progressing, "reason", TIMED_OUT));
         let generation = object.pointer("/metadata/generation");
         ObservedWorkload {
             kind,

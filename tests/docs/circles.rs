@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use crate::rooms::{files, is_left_out};
+use crate::modules::{files, is_left_out};
 use crate::root;
 
 /// The segments of a module's path below the crate.

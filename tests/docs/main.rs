@@ -9,8 +9,9 @@ mod covered;
 mod document;
 mod follow;
 mod image;
+mod modules;
 mod release;
-mod rooms;
+
 #[path = "../support/trusted/mod.rs"]
 mod trusted;
 

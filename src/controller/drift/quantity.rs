@@ -14,7 +14,8 @@ pub(crate) fn milli(text: &str) -> Option<i128> {
         _ => (false, number),
     };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    if whole.is_empty() && fraction.is_empty() || whole.len() + fraction.len() > 20 {
+    let count = whole.len() + fraction.len();
+    if count == 0 || count > 20 || digits.contains(['+', '-']) {
         return None;
     }
     let mantissa: i128 = format!("{whole}{fraction}").parse().ok()?;
@@ -90,6 +91,7 @@ mod tests {
     fn a_number_has_at_most_twenty_digits() {
         let nines = "9".repeat(20);
         assert_eq!(milli(&nines), Some(99_999_999_999_999_999_999_000));
+        assert_eq!(milli(&format!("+{nines}")), milli(&nines));
         assert_eq!(milli(&format!("{nines}9")), None);
         assert_eq!(milli(&format!("{nines}.9")), None);
         assert_eq!(milli("0.0000000000000000001"), Some(1));
@@ -109,6 +111,9 @@ mod tests {
             "-",
             ".",
             "1.2.3",
+            "+-5",
+            "--5",
+            "1-5",
             "one",
             "1Q",
             "1e99",

@@ -227,7 +227,7 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::{APPLIES_MAX, Decision, LONGEST_WAIT, Repairs, WINDOW};
+    use super::{APPLIES_MAX, Decision, LONGEST_WAIT, RepairLog, Repairs, WINDOW};
 
     const MOMENT: Duration = Duration::from_millis(10);
 
@@ -282,6 +282,17 @@ mod tests {
         now += WINDOW;
         assert!(repairs.is_over(now));
         assert_eq!(fight(&mut repairs, &mut now, 1).1, [15], "it starts anew");
+    }
+
+    #[test]
+    fn moments_in_which_the_child_is_as_desired_do_not_end_the_count() {
+        let log = RepairLog::default();
+        for _ in 0..APPLIES_MAX {
+            assert_eq!(log.decide(&"child", 1), Decision::Apply);
+            log.applied(&"child", 1);
+            assert_eq!(log.settled(&"child", 1), None);
+        }
+        assert!(matches!(log.decide(&"child", 1), Decision::Investigate(_)));
     }
 
     #[test]

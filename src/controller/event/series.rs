@@ -232,6 +232,28 @@ mod tests {
     }
 
     #[test]
+    fn a_resource_that_was_quiet_has_ten_objects_again_and_no_more() {
+        let (mut correlator, start) = (Correlator::default(), Instant::now());
+        assert!(correlator.spend("u", start));
+        let later = start + 10 * REFILL;
+        for _ in 0..BURST {
+            assert!(correlator.spend("u", later));
+        }
+        assert!(!correlator.spend("u", later));
+    }
+
+    #[test]
+    fn resources_that_were_quiet_are_forgotten_for_new_ones_and_no_others() {
+        let (mut correlator, start) = (Correlator::default(), Instant::now());
+        for number in 0..REMEMBERED {
+            assert!(correlator.spend(&number.to_string(), start));
+        }
+        let later = start + REFILL * BURST;
+        assert!(!correlator.spend("new", later - SECOND));
+        assert!(correlator.spend("new", later));
+    }
+
+    #[test]
     fn what_is_remembered_is_bounded() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         for number in 0..2 * REMEMBERED {

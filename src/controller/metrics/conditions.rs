@@ -245,5 +245,9 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("name=\"r0000\""), "the first are named");
+        assert!(
+            text.contains(r#"condition="Ready",status="Unknown",reason="other"} 1901"#),
+            "{text}"
+        );
     }
 }

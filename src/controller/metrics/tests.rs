@@ -137,6 +137,11 @@ async fn a_scrape_shows_the_queue_as_it_is_at_that_moment() {
         &text,
         &format!("workqueue_unfinished_work_seconds{{{queue_labels}}} 1.0"),
     );
+
+    // A delayed key is counted when it is due.
+    tokio::time::advance(Duration::from_secs(60)).await;
+    let text = scrape(&registry);
+    assert_has(&text, &format!("workqueue_adds_total{{{queue_labels}}} 5"));
 }
 
 #[test]

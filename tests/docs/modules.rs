@@ -12,11 +12,11 @@ type Arrow = (String, String);
 /// A folder, and its drawing.
 struct Plan {
     folder: &'static str,
-    /// What an import of one of its rooms begins with.
+    /// What an import of one of its modules begins with.
     prefix: &'static str,
     /// The heading above the drawing.
     heading: &'static str,
-    /// Files that every room may use. They use no room themselves.
+    /// Files that every module may use. They use no module themselves.
     leaves: &'static [&'static str],
 }
 
@@ -39,7 +39,7 @@ const SOURCE: Plan = Plan {
 const CONTROLLERS: Plan = Plan {
     folder: "src/controller",
     prefix: "crate::controller::",
-    heading: "## The rooms of the controllers",
+    heading: "## The modules of the controllers",
     leaves: &[],
 };
 
@@ -71,7 +71,7 @@ pub(crate) fn files(folder: &Path, below: &Path, found: &mut Vec<String>) {
 }
 
 /// The file or folder directly below the folder of the plan.
-fn room(path: &str) -> &str {
+fn module(path: &str) -> &str {
     let first = path.split('/').next().unwrap_or(path);
     first.strip_suffix(".rs").unwrap_or(first)
 }
@@ -96,8 +96,8 @@ fn imports(plan: &Plan) -> BTreeSet<Arrow> {
                     .chars()
                     .take_while(|one| one.is_ascii_lowercase() || *one == '_')
                     .collect();
-                if !["", room(path)].contains(&used.as_str()) {
-                    arrows.insert((room(path).to_owned(), used));
+                if !["", module(path)].contains(&used.as_str()) {
+                    arrows.insert((module(path).to_owned(), used));
                 }
             }
         }
@@ -124,8 +124,8 @@ fn drawn(plan: &Plan) -> BTreeSet<Arrow> {
 fn the_drawings_show_what_the_code_imports() {
     for plan in [SOURCE, CONTROLLERS] {
         let (mut imports, drawn) = (imports(&plan), drawn(&plan));
-        let is_leaf = |room: &String| plan.leaves.contains(&room.as_str());
-        // Not drawn: arrows to leaves. There must be none from them to a room.
+        let is_leaf = |module: &String| plan.leaves.contains(&module.as_str());
+        // Not drawn: arrows to leaves. There must be none from them to a module.
         imports.retain(|(_, to)| !is_leaf(to));
         assert!(imports.len() > 20, "{imports:?}");
         let missing: Vec<_> = imports.difference(&drawn).collect();
@@ -138,9 +138,9 @@ fn the_drawings_show_what_the_code_imports() {
     }
 }
 
-/// Two rooms that use each other are one.
+/// Two modules that use each other are one.
 #[test]
-fn no_two_rooms_use_each_other() {
+fn no_two_modules_use_each_other() {
     for plan in [SOURCE, CONTROLLERS] {
         let imports = imports(&plan);
         let circles: Vec<_> = imports
@@ -151,27 +151,27 @@ fn no_two_rooms_use_each_other() {
     }
 }
 
-/// The first lines of a room.
-fn face(plan: &Plan, room: &str) -> String {
-    let paths = [format!("{room}.rs"), format!("{room}/mod.rs")];
+/// The first lines of a module.
+fn face(plan: &Plan, module: &str) -> String {
+    let paths = [format!("{module}.rs"), format!("{module}/mod.rs")];
     let mut texts = paths
         .iter()
         .filter_map(|path| fs::read_to_string(root().join(plan.folder).join(path)).ok());
-    let text = texts.next().expect(room);
+    let text = texts.next().expect(module);
     let lines = text.lines().map_while(|line| line.strip_prefix("//!"));
     lines.map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn the_first_lines_of_a_room_name_the_rooms_that_use_it() {
+fn the_first_lines_of_a_module_name_the_modules_that_use_it() {
     let mut wrong = Vec::new();
     for plan in [SOURCE, CONTROLLERS] {
         let mut users: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (from, to) in imports(&plan) {
             users.entry(to).or_default().insert(from);
         }
-        for (room, users) in users {
-            let text = face(&plan, &room);
+        for (module, users) in users {
+            let text = face(&plan, &module);
             let (_, named) = text.split_once("Used by ").unwrap_or_default();
             let (named, _) = named.split_once('.').unwrap_or((named, ""));
             let named = named.split('`').skip(1).step_by(2);
@@ -180,7 +180,9 @@ fn the_first_lines_of_a_room_name_the_rooms_that_use_it() {
                 .map(ToOwned::to_owned)
                 .collect();
             if named != users {
-                wrong.push(format!("{room}: used by {users:?}, and it says {named:?}"));
+                wrong.push(format!(
+                    "{module}: used by {users:?}, and it says {named:?}"
+                ));
             }
         }
     }
