@@ -8,6 +8,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::manager::telemetry::tests::log_lines;
 
 /// Kind and spec of each review that the scripted API server received.
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
@@ -172,4 +173,22 @@ async fn somebody_who_tries_tokens_makes_few_requests() {
     sleep(Duration::from_secs(1)).await;
     let count = asked.lock().unwrap().len();
     assert!((36..=44).contains(&count), "{count} requests in a second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_begins_or_ceases_to_fail_is_logged_once() {
+    let (lines, writer) = log_lines();
+    let (access, _) = access(200);
+    let failure = ReviewError::Failed("no answer".to_owned());
+    tracing::subscriber::with_default(writer, || {
+        for failure in [None, Some(&failure), Some(&failure), None, None] {
+            access.log_change(failure);
+        }
+    });
+    let lines = lines.written();
+    let [failing, passing] = lines.as_slice() else {
+        panic!("{lines:?}");
+    };
+    assert!(failing.contains("WARN") && failing.contains("no answer"));
+    assert!(passing.contains("can be reviewed again"));
 }
