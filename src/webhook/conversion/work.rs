@@ -203,3 +203,64 @@ impl fmt::Display for Place<'_> {
         formatter.write_str(&shortened(&name.unwrap_or(Cow::Borrowed("?"))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::budget::{SHARED_BODY, SHARED_BYTES};
+    use crate::operators::{Operator as _, memcached::Memcached};
+    use crate::webhook::memory::Memory;
+
+    /// Converts Memcacheds of these lengths in one call, whose body has `body_bytes`; returns the last
+    /// error.
+    async fn converted(body_bytes: usize, lengths: &[usize]) -> Option<String> {
+        let memory = Memory::default();
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let mut share = memory.share(SHARED_BODY, peer).await.unwrap();
+        let kinds = [Memcached.kind()];
+        let mut work = Work::new(&kinds, body_bytes, &mut share);
+        let mut failure = None;
+        for length in lengths {
+            let object = |padding: usize| {
+                let object = json!({
+                    "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
+                    "metadata": {"namespace": "ns", "name": "cache"},
+                    "spec": {"size": 1}, "status": {"selector": "x".repeat(padding)},
+                });
+                object.to_string()
+            };
+            let short = object(0);
+            let short: Envelope<'_> = serde_json::from_str(&short).unwrap();
+            let text = object(length - short.bytes());
+            let object = serde_json::from_str(&text).unwrap();
+            failure = match work.convert(object, "cache.example.com/v1") {
+                Ok(()) => None,
+                Err(Failure::Object(_, message)) => Some(message),
+                Err(Failure::Busy) => Some("busy".to_owned()),
+            };
+        }
+        failure
+    }
+
+    #[tokio::test]
+    async fn an_object_may_have_seven_mebibytes() {
+        assert_eq!(converted(OBJECT_BYTES, &[OBJECT_BYTES]).await, None);
+        let over = converted(OBJECT_BYTES, &[OBJECT_BYTES + 1]).await.unwrap();
+        assert!(
+            over.contains("ns/cache: the object has more than"),
+            "{over}"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_charged_with_all_that_was_written_of_it() {
+        let (long, body) = (4 * STEP_BYTES, SHARED_BYTES - 6 * STEP_BYTES);
+        assert_eq!(converted(body, &[long]).await, None);
+        let over = converted(body, &[long, long]).await.unwrap();
+        assert!(over.contains("the answer would be too long"), "{over}");
+    }
+}
