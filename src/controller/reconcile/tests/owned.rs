@@ -31,12 +31,17 @@ fn memory(memory: Value) -> Value {
 
 /// The API server has the resource in this generation.
 fn server(generation: u32) -> Scenario {
+    server_whose_deletions(generation, 200)
+}
+
+/// As [`server`], with this status code for each deletion.
+fn server_whose_deletions(generation: u32, code: u16) -> Scenario {
     Scenario::of(&Keeper, move |line, body| match line {
         line if line.contains("fieldSelector") => Some((
             200,
             json!({"items": [{"metadata": {"uid": "owner", "generation": generation}}]}),
         )),
-        line if line.starts_with("DELETE") => Some((200, json!({"kind": "Status"}))),
+        line if line.starts_with("DELETE") => Some((code, json!({"kind": "Status", "code": code}))),
         _ => willing(line, body),
     })
 }
@@ -66,6 +71,21 @@ async fn what_is_no_longer_wanted_is_deleted_and_what_is_retained_is_not() {
     let kept = ObjectKey::new("ns", "kept");
     let store = scenario.children.store(CLAIM).expect("owned");
     assert!(!store.get(&kept).expect("there").meta.deleting);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_fails_is_an_error_unless_the_child_is_gone() {
+    for (code, is_error) in [(404, false), (500, true)] {
+        let scenario = server_whose_deletions(2, code);
+        scenario.holds(1, memory(json!(8)));
+        scenario.reconcile().await.expect("reconciled");
+        scenario.holds(1, json!({"metadata": {"generation": 2}}));
+        assert_eq!(scenario.reconcile().await.is_err(), is_error, "{code}");
+        let name = ObjectKey::new("ns", "cache-config");
+        let reservations = &scenario.children.reservations;
+        let is_free = reservations.reserve(CONFIG_MAP, &name, "another");
+        assert_eq!(is_free, !is_error, "{code}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
