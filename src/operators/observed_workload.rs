@@ -38,7 +38,7 @@ pub struct ObservedWorkload {
 }
 
 /// The Deployment controller's reason for a rollout without progress.
-const TIMED_OUT: &str = "ProgressDeadlineExceeded";
+const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
 
 /// Longest message of a condition, in bytes.
 const MESSAGE_MAX: usize = 512;
@@ -61,8 +61,9 @@ impl ObservedWorkload {
             let message = condition.get("message").and_then(Json::as_str);
             cut(message.unwrap_or_default(), MESSAGE_MAX).into()
         };
-        let stalled = condition("Progressing")
-            .filter(|progressing| !is_true(progressing) && has(progressing, "reason", TIMED_OUT));
+        let stalled = condition("Progressing").filter(|progressing| {
+            !is_true(progressing) && has(progressing, "reason", PROGRESS_DEADLINE_EXCEEDED)
+        });
         let generation = object.pointer("/metadata/generation");
         ObservedWorkload {
             kind,
