@@ -8,8 +8,7 @@ quartet-operator | quartet-operator-fuzz | yasna)
     exec "$@" --cfg fuzzing -Cpasses=sancov-module \
         -Cllvm-args=-sanitizer-coverage-level=4 \
         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
-        -Cllvm-args=-sanitizer-coverage-pc-table \
-        -Cllvm-args=-sanitizer-coverage-trace-compares
+        -Cllvm-args=-sanitizer-coverage-pc-table
     ;;
 *) exec "$@" ;;
 esac

@@ -127,6 +127,9 @@ const FLOATS: &[f64] = &[
 /// The deepest nesting generated here, well below the parser's limit of 128 levels.
 const DEEPEST: u32 = 6;
 
+/// A long string of one repeated character: longer than the limit of a condition's message.
+const LONG: usize = 4 * 1024;
+
 /// The longest string of one repeated character: longer than the limit of all annotations together.
 const LONGEST: usize = 300 * 1024;
 
@@ -193,8 +196,11 @@ pub fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
         }
         _ => {
             let character = *bytes.choose(&['x', '"', '\\', '\0', 'é', ','])?;
-            // Every order of magnitude is equally likely: the longest take a hundred times as long.
-            let most = LONGEST >> bytes.int_in_range(0..=16)?;
+            // The longest take a hundred times as long as all others, so they are rare.
+            let most = match bytes.ratio(1, 1024_u16)? {
+                true => LONGEST,
+                false => LONG >> bytes.int_in_range(0..=8)?,
+            };
             String::from(character).repeat(bytes.int_in_range(0..=most)?)
         }
     })
