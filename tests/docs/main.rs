@@ -8,6 +8,7 @@ mod circles;
 mod covered;
 mod document;
 mod follow;
+mod go_modules;
 mod image;
 mod modules;
 mod release;
