@@ -40,6 +40,12 @@ fn admission(bencher: Bencher<'_, '_>, is_hub: bool) {
     answer(bencher, &calls::admission(is_hub));
 }
 
+/// A resource whose number of pods changes.
+#[divan::bench]
+fn update(bencher: Bencher<'_, '_>) {
+    answer(bencher, &calls::update());
+}
+
 /// The children of a resource, for each kind.
 #[divan::bench(args = 0..OPERATORS.len())]
 fn desired(bencher: Bencher<'_, '_>, operator: usize) {

@@ -62,6 +62,10 @@ fn the_pure_functions_allocate_what_the_document_says() {
             ],
         ),
         (
+            "an update of its number of pods, hub",
+            vec![answer(calls::update())],
+        ),
+        (
             "a Memcached to its children",
             vec![counted(|| {
                 let children = OPERATORS[0].desired(&memcached, &settings);

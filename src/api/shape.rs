@@ -116,6 +116,20 @@ pub enum Merge {
 /// Kubernetes API conventions ask for this limit.
 pub const INT64_MAX: i64 = (1 << 53) - 1;
 
+impl Shape {
+    /// Reports whether an update of a field, at any depth, has a [`Transition`] to follow.
+    pub fn has_transitions(&self) -> bool {
+        match self {
+            Self::Object { fields, .. } => fields
+                .iter()
+                .any(|field| field.transition.is_some() || field.shape.has_transitions()),
+            Self::List { items, .. } => items.has_transitions(),
+            Self::Map { values, .. } => values.has_transitions(),
+            _ => false,
+        }
+    }
+}
+
 impl Characters {
     /// The characters that `pattern` allows.
     pub(super) fn of_pattern(pattern: &str) -> Self {

@@ -57,6 +57,7 @@ mod tests {
 
     use super::Transition::{Immutable, OnlyGrows};
     use crate::api::schema::of_schema;
+    use crate::api::shape::{Characters, Shape};
     use crate::api::validation::{spec_errors, update_errors};
 
     #[test]
@@ -73,7 +74,7 @@ mod tests {
         let shape = of_schema(&serde_json::from_value(schema).expect("a schema"));
         let stored = json!({"databases": 16, "storage": "1Gi"});
         let broken_by = |new: serde_json::Value, old: &serde_json::Value| -> Vec<String> {
-            let errors = update_errors(&shape, &new, old);
+            let errors = update_errors(&shape, &new, || Some(old));
             errors.iter().map(ToString::to_string).collect()
         };
         let larger = json!({"databases": 32, "storage": "1Gi"});
@@ -96,6 +97,27 @@ mod tests {
         // For a value of the wrong type, only that error is reported.
         let errors = broken_by(json!({"databases": "8", "storage": "1Gi"}), &stored);
         assert_eq!(errors.len(), 1, "{errors:?}");
+    }
+
+    #[test]
+    fn a_rule_is_found_at_any_depth() {
+        let shape = |field: serde_json::Value| {
+            let schema = json!({"type": "object", "properties": {"a": field}});
+            of_schema(&serde_json::from_value(schema).expect("a schema"))
+        };
+        let ruled = json!({"type": "object", "properties": {"size": {
+            "type": "integer", "minimum": 1, "maximum": 9,
+            "x-kubernetes-validations": OnlyGrows.in_schema(),
+        }}});
+        let map = Shape::Map {
+            max: 2,
+            key_max: 9,
+            key_characters: Characters::Any,
+            values: Box::new(shape(ruled.clone())),
+        };
+        let list = shape(json!({"type": "array", "maxItems": 2, "items": ruled}));
+        assert!(map.has_transitions() && list.has_transitions());
+        assert!(!shape(json!({"type": "boolean"})).has_transitions());
     }
 
     #[test]

@@ -21,11 +21,20 @@ pub fn spec_errors(shape: &Shape, spec: &Value) -> Vec<FieldError> {
     errors_since(shape, spec, None)
 }
 
-/// The rules that an update from `old` to `new` violates. An unchanged value passes even if a
-/// newer rule forbids it, since such an object could otherwise never be updated. This is the
-/// ratcheting validation of the API server (KEP-4008), including its way to match items of lists.
-pub fn update_errors(shape: &Shape, new: &Value, old: &Value) -> Vec<FieldError> {
-    errors_since(shape, new, Some(old))
+/// The rules that an update to `new` violates, or a creation, where there is no `old`. An unchanged
+/// value passes even if a newer rule forbids it, since such an object could otherwise never be
+/// updated. This is the ratcheting validation of the API server (KEP-4008), including its way to
+/// match items of lists. `old` is called only if it can make a difference.
+pub fn update_errors<'o>(
+    shape: &Shape,
+    new: &Value,
+    old: impl FnOnce() -> Option<&'o Value>,
+) -> Vec<FieldError> {
+    let errors = spec_errors(shape, new);
+    if errors.is_empty() && !shape.has_transitions() {
+        return errors;
+    }
+    old().map_or(errors, |old| errors_since(shape, new, Some(old)))
 }
 
 fn errors_since(shape: &Shape, spec: &Value, old: Option<&Value>) -> Vec<FieldError> {

@@ -48,8 +48,21 @@ pub(crate) fn conversion(objects: usize) -> Call {
 
 /// A Memcached that is written for the first time, in either version.
 pub(crate) fn admission(is_hub: bool) -> Call {
+    review(is_hub, &stored(OPERATORS[0], is_hub), &Value::Null)
+}
+
+/// The update of the number of pods of a Memcached in its hub version.
+pub(crate) fn update() -> Call {
+    let old = stored(OPERATORS[0], true);
+    let mut new = old.clone();
+    new["spec"]["replicas"] = json!(5);
+    review(true, &new, &old)
+}
+
+fn review(is_hub: bool, object: &Value, old: &Value) -> Call {
     let kind = OPERATORS[0].kind();
     let version = if is_hub { &kind.hub } else { &kind.spoke };
+    let operation = if old.is_null() { "CREATE" } else { "UPDATE" };
     let review = json!({
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
@@ -59,8 +72,9 @@ pub(crate) fn admission(is_hub: bool) -> Call {
             "resource": {"group": kind.group, "version": version.name, "resource": kind.plural},
             "name": "memcached-sample",
             "namespace": "default",
-            "operation": "CREATE",
-            "object": stored(OPERATORS[0], is_hub),
+            "operation": operation,
+            "object": object,
+            "oldObject": old,
         },
     });
     (

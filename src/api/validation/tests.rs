@@ -194,7 +194,7 @@ fn a_hostile_spec_gives_a_bounded_number_of_errors() {
 /// The errors for an update from `old` to `new`.
 fn said_of_update(kind: &'static Kind, version: &str, old: Value, new: Value) -> Vec<String> {
     let shape = &version_of(kind, version).spec;
-    super::update_errors(shape, &new, &old)
+    super::update_errors(shape, &new, || Some(&old))
         .iter()
         .map(ToString::to_string)
         .collect()

@@ -26,7 +26,7 @@ impl Write<'_, '_> {
         let Some(data) = self.new.object.annotation(DATA_ANNOTATION) else {
             return Vec::new();
         };
-        let old = self.old.as_ref();
+        let old = self.old();
         let old_data = old.and_then(|old| old.object.annotation(DATA_ANNOTATION));
         if old_data.as_ref() == Some(&data) {
             return Vec::new();
@@ -40,13 +40,8 @@ impl Write<'_, '_> {
         let other = conversion::other(kind, version);
         let converted = |spec, data| conversion::other_spec(kind, version, spec, data);
         let with_data = converted(&self.new.spec, Some(data.as_str()));
-        let errors = match old {
-            Some(old) => {
-                let before = converted(&old.spec, old_data.as_deref());
-                update_errors(&other.spec, &with_data, &before)
-            }
-            None => spec_errors(&other.spec, &with_data),
-        };
+        let before = old.map(|old| converted(&old.spec, old_data.as_deref()));
+        let errors = update_errors(&other.spec, &with_data, || before.as_ref());
         let own = spec_errors(&other.spec, &converted(&self.new.spec, None));
         errors
             .into_iter()
@@ -72,7 +67,7 @@ impl Write<'_, '_> {
             return Vec::new();
         }
         // The bytes of the annotation, and of all annotations.
-        let needed = |Resource { object, spec }: &Resource<'_>| {
+        let needed = |Resource { object, spec }: &Resource<'_, '_>| {
             let data = self.needed(spec)?;
             let others = object.other_annotations_bytes();
             Some((data, DATA_ANNOTATION.len() + data + others))
@@ -80,7 +75,7 @@ impl Write<'_, '_> {
         let Some((data, annotations)) = needed(&self.new) else {
             return Vec::new();
         };
-        let stored = self.old.as_ref().and_then(needed);
+        let stored = self.old().and_then(needed);
         let (old_data, old_annotations) = stored.unwrap_or_default();
         let mut errors = Vec::new();
         if data > DATA_LIMIT_BYTES && data > old_data {
@@ -106,12 +101,14 @@ impl Write<'_, '_> {
     /// the API server converts the object to the other version and back, and fields that do not fit
     /// are lost before admission.
     pub(super) fn dropped_error(&self) -> Option<FieldError> {
-        let (new, old) = (&self.new, self.old.as_ref()?);
+        let new = &self.new;
+        if new.object.annotations_text().len() < DATA_LIMIT_BYTES {
+            return None;
+        }
+        let old = self.old()?;
         let kind = self.admission.kind;
         let other = conversion::other(kind, self.admission.version);
-        if new.object.annotations_text().len() < DATA_LIMIT_BYTES
-            || !old.object.has_field_manager_in(&kind.api_version(other))
-        {
+        if !old.object.has_field_manager_in(&kind.api_version(other)) {
             return None;
         }
         let before = self.needed(&old.spec)?;

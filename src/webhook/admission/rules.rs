@@ -1,6 +1,7 @@
 //! The decision on one request. The rules are those of `api`; this file selects the rules for each
 //! request. Always allowed: deletions, status updates, and updates that do not change an invalid field.
 
+use std::cell::OnceCell;
 use std::ops::RangeInclusive;
 
 use serde_json::Value;
@@ -10,9 +11,7 @@ use super::review::Request;
 use super::subject::{Admission, Rejected, Subject};
 use crate::api::conversion::{DATA_ANNOTATION, other_spec};
 use crate::api::replicas::{Pods, at, within_limit};
-use crate::api::validation::{
-    ErrorReason, FieldError, service_name_error, spec_errors, update_errors,
-};
+use crate::api::validation::{ErrorReason, FieldError, service_name_error, update_errors};
 
 /// The node ports of most clusters: the API server's default `--service-node-port-range`.
 const NODE_PORTS: RangeInclusive<i64> = 30_000..=32_767;
@@ -72,15 +71,11 @@ pub(super) fn decide(
         Err(_) if old.as_ref().is_some_and(|old| old.has_spec_of(&new)) => return allowed("valid"),
         spec => spec?,
     };
-    let old = old.and_then(|object| {
-        let spec = object.spec().ok()?;
-        Some(Resource { object, spec })
-    });
-    let new = Resource { object: new, spec };
     let write = Write {
         admission,
-        new,
-        old,
+        new: Resource { object: &new, spec },
+        before: old.as_ref(),
+        old: OnceCell::new(),
     };
     write.check(&subject)?;
     match write.node_port_warning() {
@@ -126,24 +121,34 @@ fn check_scale(
 /// A write of a resource of this operator.
 pub(super) struct Write<'r, 'a> {
     pub(super) admission: &'r Admission,
-    pub(super) new: Resource<'a>,
-    /// The resource before an update; `None` if its spec cannot be read, so that nothing is compared.
-    pub(super) old: Option<Resource<'a>>,
+    pub(super) new: Resource<'r, 'a>,
+    /// The object before an update.
+    before: Option<&'r Object<'a>>,
+    /// The same with its spec.
+    old: OnceCell<Option<Resource<'r, 'a>>>,
 }
 
 /// A resource and its parsed spec.
-pub(super) struct Resource<'a> {
-    pub(super) object: Object<'a>,
+pub(super) struct Resource<'r, 'a> {
+    pub(super) object: &'r Object<'a>,
     pub(super) spec: Value,
 }
 
-impl Write<'_, '_> {
+impl<'r, 'a> Write<'r, 'a> {
+    /// The resource before an update; `None` if its spec cannot be read, so that nothing is compared.
+    /// Most updates are allowed without it, so it is parsed only when it is needed.
+    pub(super) fn old(&self) -> Option<&Resource<'r, 'a>> {
+        let parsed = || {
+            let object = self.before?;
+            let spec = object.spec().ok()?;
+            Some(Resource { object, spec })
+        };
+        self.old.get_or_init(parsed).as_ref()
+    }
+
     fn check(&self, subject: &Subject) -> Result<(), Rejected> {
         let (schema, spec) = (&self.admission.version.spec, &self.new.spec);
-        let errors = match &self.old {
-            Some(old) => update_errors(schema, spec, &old.spec),
-            None => spec_errors(schema, spec),
-        };
+        let errors = update_errors(schema, spec, || Some(&self.old()?.spec));
         subject.check("invalid", errors)?;
         subject.check("replicas_over_limit", self.replicas_error())?;
         subject.check("service_name", self.name_error(&subject.name))?;
@@ -158,7 +163,7 @@ impl Write<'_, '_> {
         let pods = &self.admission.version.pods;
         let wanted = pods.wanted(&self.new.spec)?;
         let not_allowed = within_limit(wanted, self.admission.max_replicas).err()?;
-        let stored = self.old.as_ref().and_then(|old| pods.wanted(&old.spec));
+        let stored = self.old().and_then(|old| pods.wanted(&old.spec));
         if stored.is_some_and(|stored| wanted <= stored) {
             return None;
         }
@@ -180,13 +185,13 @@ impl Write<'_, '_> {
     fn name_error(&self, name: &str) -> Option<FieldError> {
         let error = service_name_error(name)?;
         let needs_service = |resource| self.needs_service(resource);
-        let is_new = needs_service(&self.new) && !self.old.as_ref().is_some_and(needs_service);
+        let is_new = needs_service(&self.new) && !self.old().is_some_and(needs_service);
         (is_new && !name.is_empty()).then_some(error)
     }
 
     /// Whether a resource gets a Service: by its spec, or by the hub spec with the fields in its
     /// annotation.
-    fn needs_service(&self, resource: &Resource<'_>) -> bool {
+    fn needs_service(&self, resource: &Resource<'_, '_>) -> bool {
         let Admission { kind, version, .. } = self.admission;
         let by_annotation = || {
             let data = resource.object.annotation(DATA_ANNOTATION)?;
@@ -202,9 +207,8 @@ impl Write<'_, '_> {
     fn node_port_warning(&self) -> Option<String> {
         let path = self.admission.version.node_port?;
         let port = at(&self.new.spec, path)?.as_i64()?;
-        let before = self.old.as_ref();
-        let before = before.and_then(|old| at(&old.spec, path)?.as_i64());
-        if NODE_PORTS.contains(&port) || before == Some(port) {
+        let before = || at(&self.old()?.spec, path)?.as_i64();
+        if NODE_PORTS.contains(&port) || before() == Some(port) {
             return None;
         }
         let (first, last) = (NODE_PORTS.start(), NODE_PORTS.end());
