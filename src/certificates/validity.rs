@@ -70,12 +70,23 @@ fn skip_rest(fields: &mut BERReaderSeq<'_, '_>) -> ASN1Result<()> {
 }
 
 fn date(reader: BERReader<'_, '_>) -> ASN1Result<Timestamp> {
-    let date = match reader.lookahead_tag()? == TAG_UTCTIME {
-        true => *reader.read_utctime()?.datetime(),
-        false => *reader.read_generalized_time()?.datetime(),
+    let invalid = || ASN1Error::new(ASN1ErrorKind::Invalid);
+    let der = reader.read_der()?;
+    // Digits and a Z, as RFC 5280 asks. yasna 0.6 reads offsets, too, and panics if one leads past the
+    // year 9999 (GeneralizedTime::parse).
+    let [_, _, digits @ .., b'Z'] = der.as_slice() else {
+        return Err(invalid());
     };
-    Timestamp::from_second(date.unix_timestamp())
-        .map_err(|_| ASN1Error::new(ASN1ErrorKind::Invalid))
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return Err(invalid());
+    }
+    let date = yasna::parse_der(&der, |reader| {
+        Ok(match reader.lookahead_tag()? == TAG_UTCTIME {
+            true => *reader.read_utctime()?.datetime(),
+            false => *reader.read_generalized_time()?.datetime(),
+        })
+    })?;
+    Timestamp::from_second(date.unix_timestamp()).map_err(|_| invalid())
 }
 
 #[cfg(test)]
@@ -130,6 +141,16 @@ mod tests {
             let certificate = [&[0x30, 12][..], &to_be_signed].concat();
             assert_eq!(Validity::of(&certificate), None);
         }
+    }
+
+    /// yasna panics for this one.
+    #[test]
+    fn a_date_with_an_offset_is_no_date_and_no_panic() {
+        let mut bytes = certificate(at("2026-01-01T00:00:00Z"), at("9999-12-30T21:23:16Z"));
+        let date = b"99991230212316Z";
+        let place = bytes.windows(date.len()).position(|it| it == date).unwrap();
+        bytes[place..place + date.len()].copy_from_slice(b"9999123123-16;Z");
+        assert_eq!(Validity::of(&bytes), None);
     }
 
     proptest! {
