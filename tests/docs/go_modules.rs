@@ -8,12 +8,17 @@ use crate::{assert_none, root};
 
 /// All that `make test` builds beforehand. Kubernetes itself is not among them: its API server is
 /// tested with the libraries that it is released with.
-const TOOLS: [&str; 5] = ["prometheus", "collector", "olm", "operator-sdk", "helm"];
+fn tools() -> impl Iterator<Item = &'static str> {
+    let makefile = include_str!("../../Makefile");
+    let (_, list) = makefile.split_once("for module in ").expect("the list");
+    let (list, _) = list.split_once(';').expect("its end");
+    list.split_whitespace()
+}
 
 #[test]
 fn the_go_programs_of_the_tests_share_the_versions_of_their_modules() {
     let mut versions: BTreeMap<String, BTreeMap<String, Vec<&str>>> = BTreeMap::new();
-    for tool in TOOLS {
+    for tool in tools() {
         let file = root().join("hack").join(tool).join("go.mod");
         let text = fs::read_to_string(file).expect("a go.mod");
         for line in text.lines() {
