@@ -34,8 +34,8 @@ pub enum PairError {
     /// The second text contains no key, or an encrypted one.
     #[error("the file contains no unencrypted private key (PKCS#8, PKCS#1 or SEC1)")]
     NoKey,
-    /// The content of a CERTIFICATE block is not a certificate.
-    #[error("the certificate cannot be read")]
+    /// The content of a CERTIFICATE block is not a certificate with dates as in RFC 5280.
+    #[error("the certificate cannot be read, or its dates do not have the form of RFC 5280")]
     Certificate,
     /// The key is not valid, or cannot sign.
     #[error("the private key cannot be used")]
