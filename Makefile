@@ -327,9 +327,10 @@ bench-pure: ## Measure time and allocations of the pure functions: conversion, a
 	cargo bench --locked --bench pure $(ARGS)
 
 .PHONY: bench-webhook
-bench-webhook: ## Compare the webhooks over TLS with a server that returns a fixed text; ARGS=--help.
+bench-webhook: ## Compare the webhooks over TLS with controller-runtime's and with a server that returns a fixed text; ARGS=--help.
 	$(CARGO_BUILD) --release --bin manager --bin bench
-	@$(CARGO_TARGET_DIR)/release/bench webhook --manager $(MANAGER) $(ARGS)
+	@go=$$(hack/build-go.sh tools/bench/peers/go) && \
+	$(CARGO_TARGET_DIR)/release/bench webhook --manager $(MANAGER) --go "$$go/go-peer" $(ARGS)
 
 .PHONY: bench-scale
 bench-scale: ## Measure the manager with 10 000 to 100 000 resources, on a simulated API server; ARGS=--help.

@@ -20,7 +20,7 @@ pub(crate) const LISTED: &[(&str, &str)] = &[
     ),
     (
         "make bench-webhook",
-        "measures for a minute, on a machine with nothing else to do",
+        "measures for three minutes, on a machine with nothing else to do",
     ),
     (
         "ELECTION_TRIALS=30 make test TESTFLAGS='--test election hands_over'",

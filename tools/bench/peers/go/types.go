@@ -22,9 +22,13 @@ type Operand interface {
 	podLabels() []string  // further labels of the pods, key, value, ...
 }
 
-// Status is shared; realQPS is ElasticWeb's.
+// Status is shared; realQPS is ElasticWeb's, and the three after observedGeneration are not written
+// but converted.
 type Status struct {
 	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
+	Replicas           int32              `json:"replicas,omitempty"`
+	ReadyReplicas      int32              `json:"readyReplicas,omitempty"`
+	Selector           string             `json:"selector,omitempty"`
 	Nodes              []string           `json:"nodes,omitempty"`
 	RealQPS            int64              `json:"realQPS,omitempty"`
 	Conditions         []metav1.Condition `json:"conditions,omitempty"`
@@ -142,4 +146,5 @@ func addToScheme(s *runtime.Scheme) {
 		s.AddKnownTypes(group, objs...)
 		metav1.AddToGroupVersion(s, group)
 	}
+	s.AddKnownTypeWithName(memcachedHub, &MemcachedHub{})
 }

@@ -51,7 +51,12 @@ pub(crate) fn perform(arguments: &Arguments, promises: &Promises) -> Result<(), 
     plots.push((
         WEBHOOKS,
         "webhook-conversion.svg",
-        pictures::of_webhooks(&webhooks, promises),
+        pictures::of_conversions(&webhooks, promises),
+    ));
+    plots.push((
+        WEBHOOKS,
+        "webhook-latency.svg",
+        pictures::of_latencies(&webhooks, promises),
     ));
     std::fs::create_dir_all(output)?;
     for (source, file, picture) in plots {

@@ -8,7 +8,7 @@ use crate::figures::{Burst, Fleet, Records, Webhook};
 use crate::manager::NAMES;
 use crate::promises::{Load, Promises, row};
 use crate::scale;
-use crate::webhook::{CONVERT, CPU, SERVERS};
+use crate::webhook::{BATCH, CONVERT, CPU, CREATE, P99, PROMISED_CONNECTIONS, SERVERS};
 
 const LOOKS: [Look; 3] = [Look::First, Look::Second, Look::Third];
 
@@ -253,34 +253,22 @@ fn fleet_bound(records: &Records<Fleet>, promises: &Promises) -> Option<Vec<(f64
 }
 
 /// CPU of a conversion, by how many objects are in the call.
-pub(super) fn of_webhooks(records: &Records<Webhook>, promises: &Promises) -> Picture {
-    let is_drawn = |key: &Webhook| (key.call, key.connections, key.row) == (CONVERT, 1, CPU);
-    let drawn = || records.iter().filter(move |(key, _)| is_drawn(key));
-    let mut lines: Vec<_> = SERVERS
-        .into_iter()
-        .zip(LOOKS)
-        .map(|(server, look)| {
-            let here = drawn().filter(|(key, _)| key.server == server);
-            let points = here.map(|(key, value)| {
-                let objects = f64::from(key.objects);
-                (objects, value / objects)
-            });
-            Line {
-                name: server.to_owned(),
-                look,
-                points: points.collect(),
-            }
+pub(super) fn of_conversions(records: &Records<Webhook>, promises: &Promises) -> Picture {
+    let mut sizes = BTreeSet::new();
+    let mut lines = of_servers(records, |key, value| {
+        let is_drawn = (key.call, key.connections, key.row) == (CONVERT, 1, CPU);
+        is_drawn.then(|| {
+            sizes.insert(key.objects);
+            let objects = f64::from(key.objects);
+            (objects, value / objects)
         })
-        .collect();
-    let sizes: BTreeSet<u32> = drawn().map(|(key, _)| key.objects).collect();
+    });
     let x = Axis::of_sizes(
         "objects in one call",
         Scale::Logarithmic,
         sizes.iter().copied().collect(),
     );
-    let batches = sizes
-        .into_iter()
-        .filter(|&objects| objects >= crate::webhook::BATCH);
+    let batches = sizes.into_iter().filter(|&objects| objects >= BATCH);
     let batches: Vec<_> = batches.map(f64::from).chain([x.range().end]).collect();
     // So many a second of CPU are so many µs each.
     let flat = |each_second: Option<f64>| {
@@ -301,6 +289,57 @@ pub(super) fn of_webhooks(records: &Records<Webhook>, promises: &Promises) -> Pi
     }];
     let title = "CPU of a conversion, one connection";
     picture(title, x, "CPU per object, µs", Scale::Logarithmic, panels)
+}
+
+/// How long the slowest calls take, by how many connections call without a pause: a panel for each call.
+pub(super) fn of_latencies(records: &Records<Webhook>, promises: &Promises) -> Picture {
+    let mut loads = BTreeSet::new();
+    let calls = [
+        ("creations", CREATE),
+        ("conversions of one object", CONVERT),
+    ];
+    let panels = calls.map(|(title, call)| {
+        let mut lines = of_servers(records, |key, value| {
+            let is_drawn = (key.call, key.objects, key.row) == (call, 1, P99);
+            is_drawn.then(|| {
+                loads.insert(key.connections);
+                (f64::from(key.connections), value / 1e3)
+            })
+        });
+        if call == CONVERT
+            && let Some(limit) = promises.limit(row::CONVERSION_P99, Load::default(), None)
+        {
+            lines.push(Line {
+                name: AT_MOST.to_owned(),
+                look: Look::Promised,
+                points: vec![(f64::from(PROMISED_CONNECTIONS), limit / 1e3)],
+            });
+        }
+        Panel {
+            title: title.to_owned(),
+            lines,
+        }
+    });
+    let label = "connections that call without a pause";
+    let x = Axis::of_sizes(label, Scale::Logarithmic, loads.into_iter().collect());
+    let title = "Latency of the webhooks, P99";
+    picture(title, x, "time, ms", Scale::Logarithmic, panels.into())
+}
+
+/// A line for each server, of what `point` makes of a figure.
+fn of_servers(
+    records: &Records<Webhook>,
+    mut point: impl FnMut(&Webhook, f64) -> Option<(f64, f64)>,
+) -> Vec<Line> {
+    let lines = SERVERS.into_iter().zip(LOOKS).map(|(server, look)| {
+        let here = records.iter().filter(|(key, _)| key.server == server);
+        Line {
+            name: server.to_owned(),
+            look,
+            points: here.filter_map(|(key, value)| point(key, value)).collect(),
+        }
+    });
+    lines.collect()
 }
 
 /// With an axis for all values.

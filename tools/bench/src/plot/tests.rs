@@ -97,7 +97,7 @@ fn batches_alone_have_a_bound_of_objects() {
                     manager,convert,500,1,\"CPU of a call, µs\",3000\n\
                     manager,convert,1,4,\"CPU of a call, µs\",30\n";
     let webhooks = Records::parse(webhooks).unwrap();
-    let picture = pictures::of_webhooks(&webhooks, &promises());
+    let picture = pictures::of_conversions(&webhooks, &promises());
     assert_eq!(
         picture.panels[0].lines[0].points,
         [(1.0, 50.0), (500.0, 6.0)]
@@ -105,6 +105,35 @@ fn batches_alone_have_a_bound_of_objects() {
     assert_eq!(promised(&picture), [(500.0, 5.0), (750.0, 5.0)]);
     let each = 1e6 / 242_000.0;
     assert_eq!(line(&picture, Look::Bound), [(500.0, each), (750.0, each)]);
+}
+
+#[test]
+fn latencies_are_drawn_by_connections_and_promised_of_conversions_alone() {
+    let webhooks = "server,call,objects,connections,row,value\n\
+                    manager,create,1,4,\"P99, µs\",150\n\
+                    manager,create,1,64,\"P99, µs\",3000\n\
+                    controller-runtime,create,1,4,\"P99, µs\",900\n\
+                    manager,create,1,4,\"P50, µs\",1\n\
+                    bare server,convert,1,4,\"P99, µs\",100\n\
+                    manager,convert,500,4,\"P99, µs\",1\n";
+    let webhooks = Records::parse(webhooks).unwrap();
+    let picture = pictures::of_latencies(&webhooks, &promises());
+    let [creations, conversions] = &picture.panels[..] else {
+        panic!("{picture:?}");
+    };
+    let points = |panel: &super::chart::Panel| -> Vec<_> {
+        let lines = panel.lines.iter();
+        lines.map(|line| line.points.clone()).collect()
+    };
+    assert_eq!(
+        points(creations),
+        [vec![(4.0, 0.15), (64.0, 3.0)], vec![(4.0, 0.9)], vec![]]
+    );
+    let promised = vec![(4.0, 0.6)];
+    assert_eq!(
+        points(conversions),
+        [vec![], vec![], vec![(4.0, 0.1)], promised]
+    );
 }
 
 #[test]

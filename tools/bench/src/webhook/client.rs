@@ -20,6 +20,15 @@ pub(crate) const SERVER_NAME: &str = "localhost";
 /// Longest header of an answer.
 const HEADER_LIMIT: u64 = 16 * 1024;
 
+/// Longest body of an answer; ten thousand objects are 14 MB.
+const BODY_LIMIT: usize = 128 << 20;
+
+/// What tells where the body of an answer ends.
+enum Framing {
+    Length(usize),
+    Chunks,
+}
+
 /// A request as it goes over the wire.
 pub(crate) fn request(path: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
@@ -55,33 +64,60 @@ impl Connection {
         let stream = self.stream.get_mut();
         stream.write_all(request)?;
         stream.flush()?;
-        let length = self.header()?;
-        self.body.resize(length, 0);
-        self.stream.read_exact(&mut self.body)?;
+        self.body.clear();
+        match self.header()? {
+            Framing::Length(length) => self.more(length)?,
+            // A long answer of Go's server.
+            Framing::Chunks => loop {
+                let mut line = String::new();
+                self.stream
+                    .by_ref()
+                    .take(HEADER_LIMIT)
+                    .read_line(&mut line)?;
+                let length = usize::from_str_radix(line.trim_end(), 16);
+                let length = length.map_err(io::Error::other)?;
+                self.more(length)?;
+                self.stream.read_exact(&mut [0; 2])?;
+                if length == 0 {
+                    break;
+                }
+            },
+        }
         Ok(&self.body)
     }
 
-    /// Reads the header of an answer; how long its body is.
-    fn header(&mut self) -> io::Result<usize> {
+    /// Reads so much more of the body.
+    fn more(&mut self, length: usize) -> io::Result<()> {
+        let from = self.body.len();
+        if length > BODY_LIMIT.saturating_sub(from) {
+            return Err(io::Error::other("the answer is too long"));
+        }
+        self.body.resize(from + length, 0);
+        self.stream.read_exact(&mut self.body[from..])
+    }
+
+    /// Reads the header of an answer; where its body ends.
+    fn header(&mut self) -> io::Result<Framing> {
         let mut header = self.stream.by_ref().take(HEADER_LIMIT);
         let mut line = String::new();
         header.read_line(&mut line)?;
         if line != "HTTP/1.1 200 OK\r\n" {
             return Err(io::Error::other(format!("the answer begins with {line:?}")));
         }
-        let mut length = None;
+        let mut framing = None;
         loop {
             line.clear();
             header.read_line(&mut line)?;
             match line.trim_end().split_once(": ") {
                 Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
-                    length = value.parse().ok();
+                    framing = value.parse().ok().map(Framing::Length);
                 }
+                Some(("Transfer-Encoding", "chunked")) => framing = Some(Framing::Chunks),
                 Some(_) => {}
                 None => break,
             }
         }
-        length.ok_or_else(|| io::Error::other("the answer has no length"))
+        framing.ok_or_else(|| io::Error::other("the answer has no length"))
     }
 }
 

@@ -1,6 +1,6 @@
-//! What the webhooks cost: the manager's, over real TLS on loopback, beside a server that does
-//! nothing ([`bare`]), both measured by the same client in turn, so that what the machine does
-//! besides hits both alike.
+//! What the webhooks cost: the manager's, over real TLS on loopback, beside those of a manager on
+//! controller-runtime, if it is given, and a server that does nothing ([`bare`]), all measured by the
+//! same client in turn, so that what the machine does besides hits all alike.
 
 pub(crate) mod bare;
 mod client;
@@ -15,11 +15,11 @@ use std::time::Duration;
 
 use client::{Connection, Load};
 use server::{Identity, Server};
-pub(crate) use table::{CPU, rows};
+pub(crate) use table::{CPU, P99, rows};
 
 use crate::error::Error;
 use crate::figures::{self, Ledger};
-use crate::manager::Subject;
+use crate::manager::{NAMES, Subject};
 use crate::promises::Promises;
 use crate::report;
 use crate::usage::Cpu;
@@ -35,6 +35,9 @@ pub(crate) struct Plan {
     /// The manager's binary
     #[arg(long, default_value = "target/release/manager")]
     pub(crate) manager: PathBuf,
+    /// The binary of the manager on controller-runtime, to be measured, too
+    #[arg(long)]
+    pub(crate) go: Option<PathBuf>,
     /// Turns that each server has with each load
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: u32,
@@ -42,7 +45,7 @@ pub(crate) struct Plan {
     #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     pub(crate) turn: u64,
     /// Connections that call at a time, one load each; with commas between
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 4],
+    #[arg(long, value_delimiter = ',', default_values_t = [1, PROMISED_CONNECTIONS, 16, 64],
           value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) connections: Vec<u32>,
     /// Objects in one conversion, one load each; with commas between
@@ -57,15 +60,19 @@ pub(crate) struct Plan {
     pub(crate) record: Option<PathBuf>,
 }
 
-/// Both servers, the manager first.
-pub(crate) const SERVERS: [&str; 2] = ["manager", "bare server"];
+/// The servers, in the order of the table.
+pub(crate) const SERVERS: [&str; 3] = [NAMES[0], NAMES[1], BARE];
+const BARE: &str = "bare server";
 
-const CREATE: &str = "create";
+pub(crate) const CREATE: &str = "create";
 const UPDATE: &str = "update";
 /// The call that has many objects.
 pub(crate) const CONVERT: &str = "convert";
 /// What is called.
 pub(crate) const CALLS: [&str; 3] = [CREATE, UPDATE, CONVERT];
+
+/// With so many the CPU and latency of a call is promised.
+pub(crate) const PROMISED_CONNECTIONS: u32 = 4;
 
 /// A conversion has many objects from here on.
 pub(crate) const BATCH: u32 = 100;
@@ -74,8 +81,9 @@ pub(crate) const BATCH: u32 = 100;
 struct Scenario {
     /// One of [`CALLS`].
     call: &'static str,
-    /// Where the manager gets it, and the bare server.
-    paths: [&'static str; 2],
+    path: &'static str,
+    /// Where the bare server gets it.
+    bare_path: &'static str,
     body: Vec<u8>,
     /// Of a conversion.
     objects: Option<u32>,
@@ -85,6 +93,14 @@ struct Scenario {
 }
 
 impl Scenario {
+    fn request_to(&self, server: &Server) -> Vec<u8> {
+        let path = match server.name {
+            BARE => self.bare_path,
+            _ => self.path,
+        };
+        client::request(path, &self.body)
+    }
+
     fn name(&self) -> String {
         match self.objects {
             Some(objects) => format!("{} {objects}", self.call),
@@ -103,8 +119,9 @@ struct Turn {
 }
 
 /// What one load did to one server.
-#[derive(Default)]
 struct Figures {
+    /// One of [`SERVERS`].
+    server: &'static str,
     turns: Vec<Turn>,
     /// The most memory that it had, over what it had at rest, in KiB.
     peak: u64,
@@ -125,12 +142,13 @@ pub(crate) fn perform(
     Subject::ours(&plan.manager).size()?;
     println!("{}\n{}", report::machine(), load_average());
     let identity = Identity::new()?;
+    let mut servers = vec![Server::manager(&plan.manager, &identity, interrupted)?];
+    if let Some(binary) = &plan.go {
+        servers.push(Server::go(binary, &identity, interrupted)?);
+    }
+    servers.push(Server::bare(&identity, interrupted)?);
     let mut stage = Stage {
-        servers: [
-            Server::manager(&plan.manager, &identity, interrupted)?,
-            Server::bare(&identity, interrupted)?,
-        ],
-        rest: [0; 2],
+        servers,
         identity: &identity,
         plan,
         interrupted,
@@ -163,11 +181,11 @@ fn load_average() -> String {
 
 fn scenarios(plan: &Plan) -> Vec<Scenario> {
     let mut all = Vec::new();
-    let fixed = [payload::ADMISSION_PATH, bare::FIXED_PATH];
     let mut admission = |call, body: Vec<u8>, connections, handshakes| {
         all.push(Scenario {
             call,
-            paths: fixed,
+            path: payload::ADMISSION_PATH,
+            bare_path: bare::FIXED_PATH,
             body,
             objects: None,
             connections,
@@ -189,7 +207,8 @@ fn scenarios(plan: &Plan) -> Vec<Scenario> {
         };
         all.extend(connections.iter().map(|connections| Scenario {
             call: CONVERT,
-            paths: [payload::CONVERSION_PATH, bare::ECHO_PATH],
+            path: payload::CONVERSION_PATH,
+            bare_path: bare::ECHO_PATH,
             body: payload::conversion(*objects),
             objects: Some(*objects),
             connections: *connections,
@@ -199,11 +218,9 @@ fn scenarios(plan: &Plan) -> Vec<Scenario> {
     all
 }
 
-/// Both servers, the manager first.
 struct Stage<'a> {
-    servers: [Server; 2],
-    /// Their memory at rest, in KiB.
-    rest: [u64; 2],
+    /// The manager first, the bare server last.
+    servers: Vec<Server>,
     identity: &'a Identity,
     plan: &'a Plan,
     interrupted: &'a AtomicBool,
@@ -212,33 +229,28 @@ struct Stage<'a> {
 impl Stage<'_> {
     /// Has each answer a little, and sees what it uses at rest.
     fn settle(&mut self) -> Result<(), Error> {
-        let bodies = [
-            (
-                payload::creation(),
-                payload::ADMISSION_PATH,
-                bare::FIXED_PATH,
-            ),
-            (
-                payload::conversion(1),
-                payload::CONVERSION_PATH,
-                bare::ECHO_PATH,
-            ),
-        ];
-        for (body, ours, theirs) in &bodies {
-            for (server, path) in self.servers.iter().zip([ours, theirs]) {
+        let admission = |it: &Scenario| it.objects.is_none();
+        let all = scenarios(self.plan);
+        let (first, conversion) = (
+            all.iter().find(|it| admission(it)),
+            all.iter().find(|it| !admission(it)),
+        );
+        for scenario in first.into_iter().chain(conversion) {
+            for server in &self.servers {
                 let mut connection = Connection::open(server.address, &self.identity.tls)?;
-                connection.call(&client::request(path, body))?;
+                connection.call(&scenario.request_to(server))?;
             }
         }
-        let before = [self.servers[0].cpu()?, self.servers[1].cpu()?];
+        let before = self.servers.iter().map(Server::cpu);
+        let before = before.collect::<Result<Vec<_>, _>>()?;
         std::thread::sleep(REST);
-        for (number, name) in SERVERS.iter().enumerate() {
-            let server = &self.servers[number];
-            let cpu = server.cpu()?.since(before[number]).all;
-            self.rest[number] = server.memory()?.resident;
+        for (server, before) in self.servers.iter_mut().zip(before) {
+            let cpu = server.cpu()?.since(before).all;
+            server.rest = server.memory()?.resident;
             println!(
-                "{name} at rest: {:.1} MiB, {:.2} ms of CPU in {} s",
-                self.rest[number] as f64 / 1024.0,
+                "{} at rest: {:.1} MiB, {:.2} ms of CPU in {} s",
+                server.name,
+                server.rest as f64 / 1024.0,
                 cpu.as_secs_f64() * 1e3,
                 REST.as_secs(),
             );
@@ -246,35 +258,46 @@ impl Stage<'_> {
         Ok(())
     }
 
-    fn measure(&mut self, scenario: &Scenario) -> Result<[Figures; 2], Error> {
-        let requests = scenario
-            .paths
-            .map(|path| client::request(path, &scenario.body));
-        let mut connections = [
-            self.connections(0, scenario)?,
-            self.connections(1, scenario)?,
-        ];
-        // The manager's answer is looked at once; that of the other is not its body's equal.
-        let answer = match connections[0].first_mut() {
-            Some(connection) => connection.call(&requests[0])?,
-            None => &[],
-        };
-        if !payload::is_granted(answer, scenario.objects) {
-            return Err(Error::Refused {
-                what: scenario.name(),
-                answer: String::from_utf8_lossy(answer.get(..500).unwrap_or(answer)).into_owned(),
-            });
+    /// In the order of the servers.
+    fn measure(&mut self, scenario: &Scenario) -> Result<Vec<Figures>, Error> {
+        let mut loads = Vec::new();
+        for server in &self.servers {
+            let request = scenario.request_to(server);
+            let mut connections = self.connections(server, scenario)?;
+            // Of the managers, one answer is looked at; that of the bare server is always the same.
+            let answer = match connections.first_mut() {
+                Some(connection) if server.name != BARE => Some(connection.call(&request)?),
+                _ => None,
+            };
+            if let Some(answer) = answer
+                && !payload::is_granted(answer, scenario.objects)
+            {
+                let text = String::from_utf8_lossy(answer.get(..500).unwrap_or(answer));
+                return Err(Error::Refused {
+                    what: format!("{}: {}", server.name, scenario.name()),
+                    answer: text.into_owned(),
+                });
+            }
+            client::load(&mut connections, &request, WARM_UP, self.interrupted)?;
+            loads.push((request, connections));
         }
-        for (connections, request) in connections.iter_mut().zip(&requests) {
-            client::load(connections, request, WARM_UP, self.interrupted)?;
-        }
-        let mut figures = [Figures::default(), Figures::default()];
-        for round in 0..self.plan.rounds as usize {
+        let figures = self.servers.iter().map(|server| Figures {
+            server: server.name,
+            turns: Vec::new(),
+            peak: 0,
+        });
+        let mut figures: Vec<_> = figures.collect();
+        for round in 0..self.plan.rounds {
             // Ours, theirs, theirs, ours: who comes first is worth nothing in the long run.
-            for turn in [round % 2, 1 - round % 2] {
-                let done = self.turn(turn, scenario, &mut connections[turn], &requests[turn])?;
-                let peak = self.servers[turn].memory()?.peak;
-                let over_rest = peak.saturating_sub(self.rest[turn]);
+            let mut order: Vec<_> = (0..self.servers.len()).collect();
+            if round % 2 == 1 {
+                order.reverse();
+            }
+            for turn in order {
+                let (request, connections) = &mut loads[turn];
+                let done = self.turn(turn, scenario, connections, request)?;
+                let server = &self.servers[turn];
+                let over_rest = server.memory()?.peak.saturating_sub(server.rest);
                 figures[turn].peak = figures[turn].peak.max(over_rest);
                 figures[turn].turns.push(done);
             }
@@ -282,10 +305,9 @@ impl Stage<'_> {
         Ok(figures)
     }
 
-    fn connections(&self, server: usize, scenario: &Scenario) -> Result<Vec<Connection>, Error> {
-        let address = self.servers[server].address;
-        let opened =
-            (0..scenario.connections).map(|_| Ok(Connection::open(address, &self.identity.tls)?));
+    fn connections(&self, server: &Server, scenario: &Scenario) -> Result<Vec<Connection>, Error> {
+        let opened = (0..scenario.connections)
+            .map(|_| Ok(Connection::open(server.address, &self.identity.tls)?));
         opened.collect()
     }
 

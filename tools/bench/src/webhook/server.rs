@@ -1,4 +1,4 @@
-//! The two servers that are compared, each a process of its own, and what they use.
+//! The servers that are compared, each a process of its own, and what they use.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,6 +12,7 @@ use devcluster::{Process, Program, StateFolder, free_port};
 use rustls::{ClientConfig, RootCertStore};
 
 use super::client::{Connection, SERVER_NAME};
+use super::{BARE, SERVERS};
 use crate::error::Error;
 use crate::usage::{Cpu, Instructions, Memory};
 
@@ -52,6 +53,13 @@ impl Identity {
         })
     }
 
+    /// The flag for a cluster that is not there.
+    fn kubeconfig(&self) -> Result<String, Error> {
+        let path = self.path().join("kubeconfig");
+        std::fs::write(&path, kubeconfig_of_nobody(free_port()?))?;
+        Ok(format!("--kubeconfig={}", path.display()))
+    }
+
     /// The folder with `tls.crt` and `tls.key`.
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
@@ -60,8 +68,12 @@ impl Identity {
 
 /// A server that answers. Dropping it kills it.
 pub(crate) struct Server {
+    /// One of [`SERVERS`].
+    pub(crate) name: &'static str,
     process: Process,
     pub(crate) address: SocketAddr,
+    /// Its memory at rest, in KiB; 0 until it was seen.
+    pub(crate) rest: u64,
 }
 
 impl Server {
@@ -72,11 +84,9 @@ impl Server {
         identity: &Identity,
         interrupted: &AtomicBool,
     ) -> Result<Self, Error> {
-        let kubeconfig = identity.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, kubeconfig_of_nobody(free_port()?))?;
         let port = free_port()?;
         let arguments = [
-            format!("--kubeconfig={}", kubeconfig.display()),
+            identity.kubeconfig()?,
             "--leader-elect=false".to_owned(),
             "--metrics-bind-address=0".to_owned(),
             format!("--health-probe-bind-address=127.0.0.1:{}", free_port()?),
@@ -84,7 +94,23 @@ impl Server {
             format!("--webhook-cert-path={}", identity.path().display()),
         ];
         let program = Program::foreign(std::path::absolute(binary)?);
-        Self::start("manager", &program, arguments, port, identity, interrupted)
+        Self::start(SERVERS[0], &program, arguments, port, identity, interrupted)
+    }
+
+    /// The webhooks of the manager on controller-runtime, likewise without a cluster.
+    pub(crate) fn go(
+        binary: &Path,
+        identity: &Identity,
+        interrupted: &AtomicBool,
+    ) -> Result<Self, Error> {
+        let port = free_port()?;
+        let arguments = [
+            identity.kubeconfig()?,
+            format!("--webhook-port={port}"),
+            format!("--webhook-cert-path={}", identity.path().display()),
+        ];
+        let program = Program::foreign(std::path::absolute(binary)?);
+        Self::start(SERVERS[1], &program, arguments, port, identity, interrupted)
     }
 
     /// The yardstick: this program again.
@@ -96,11 +122,11 @@ impl Server {
             format!("--certificates={}", identity.path().display()),
         ];
         let program = Program::foreign(std::env::current_exe()?);
-        Self::start("bare", &program, arguments, port, identity, interrupted)
+        Self::start(BARE, &program, arguments, port, identity, interrupted)
     }
 
     fn start(
-        name: &str,
+        name: &'static str,
         program: &Program,
         arguments: impl IntoIterator<Item = String>,
         port: u16,
@@ -110,7 +136,12 @@ impl Server {
         let log = identity.path().join(format!("{name}.log"));
         let process = Process::spawn(name, program, arguments, [], &log)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut server = Self { process, address };
+        let mut server = Self {
+            name,
+            process,
+            address,
+            rest: 0,
+        };
         let began = Instant::now();
         while !answers(address, &identity.tls) {
             server.process.check()?;

@@ -2,21 +2,24 @@
 
 use std::time::Duration;
 
-use super::{BATCH, Figures, SERVERS, Scenario};
+use super::{BARE, BATCH, Figures, PROMISED_CONNECTIONS, SERVERS, Scenario};
 use crate::figures::Webhook;
 use crate::promises::{Load, Promises, row};
 
 /// Above the rows.
 pub(super) const HEAD: &str = "
-Each cell: manager / bare server. CPU is the server's, per call; the ratio is the median over \
-the rounds. Instructions are in user mode, in thousands. Memory is the peak over that at rest.
+Each cell: manager / controller-runtime, if measured / bare server. CPU is the server's, per call; \
+a ratio is the median over the rounds. Instructions are in user mode, in thousands. Memory is the peak over that at rest.
 
-| load | connections | CPU µs | ratio | instructions | p50 µs | p90 µs | p99 µs | calls/s | objects per CPU-s | MiB per CPU-s | peak MiB | promised |
-|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|
+| load | connections | CPU µs | to controller-runtime | to bare server | instructions | p50 µs | p90 µs | p99 µs | calls/s | objects per CPU-s | MiB per CPU-s | peak MiB | promised |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|
 ";
 
 /// CPU of one call.
 pub(crate) const CPU: &str = "CPU of a call, µs";
+
+/// The time within which all but the slowest hundredth of the calls were answered.
+pub(crate) const P99: &str = "P99, µs";
 
 /// Instructions of one call in user mode.
 const INSTRUCTIONS: &str = "user instructions of a call, thousands";
@@ -29,7 +32,7 @@ const RECORDED: [Recorded; 5] = [
     (CPU, Figures::microseconds),
     (INSTRUCTIONS, Figures::instructions),
     ("P50, µs", |figures| figures.latency(0.5)),
-    ("P99, µs", |figures| figures.latency(0.99)),
+    (P99, |figures| figures.latency(0.99)),
     ("memory over idle, MiB", Figures::peak_mebibytes),
 ];
 
@@ -39,18 +42,18 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static str> {
 }
 
 /// One load, for the file of figures: nothing of calls amid handshakes, whose CPU cannot be told apart.
-pub(super) fn records(scenario: &Scenario, figures: &[Figures; 2]) -> Vec<(Webhook, f64)> {
+pub(super) fn records(scenario: &Scenario, figures: &[Figures]) -> Vec<(Webhook, f64)> {
     if scenario.handshakes > 0 {
         return Vec::new();
     }
     let mut records = Vec::new();
-    for (server, figures) in SERVERS.into_iter().zip(figures) {
+    for figures in figures {
         for (row, value) in RECORDED {
             if row == INSTRUCTIONS && !figures.has_instructions() {
                 continue;
             }
             let key = Webhook {
-                server,
+                server: figures.server,
                 call: scenario.call,
                 objects: scenario.objects.unwrap_or(1),
                 connections: scenario.connections,
@@ -62,17 +65,17 @@ pub(super) fn records(scenario: &Scenario, figures: &[Figures; 2]) -> Vec<(Webho
     records
 }
 
-/// One line of the table.
-pub(super) fn line(scenario: &Scenario, figures: &[Figures; 2], promises: &mut Promises) -> String {
-    let both = |show: &dyn Fn(&Figures) -> String| {
-        let [ours, theirs] = figures;
-        format!("{} / {}", show(ours), show(theirs))
+/// One line of the table. The figures are in the order of the servers.
+pub(super) fn line(scenario: &Scenario, figures: &[Figures], promises: &mut Promises) -> String {
+    let each = |show: &dyn Fn(&Figures) -> String| {
+        let shown: Vec<_> = figures.iter().map(show).collect();
+        shown.join(" / ")
     };
-    let latency = |part: f64| both(&move |figures| format!("{:.0}", figures.latency(part)));
+    let latency = |part: f64| each(&move |figures| format!("{:.0}", figures.latency(part)));
     let per_cpu_second = |amount: f64| {
-        both(&move |figures| match figures.microseconds() {
+        each(&move |figures| match figures.microseconds() {
             0.0 => "–".to_owned(),
-            each => format!("{:.0}", amount * 1e6 / each),
+            call => format!("{:.0}", amount * 1e6 / call),
         })
     };
     let name = match scenario.handshakes {
@@ -80,7 +83,7 @@ pub(super) fn line(scenario: &Scenario, figures: &[Figures; 2], promises: &mut P
         clients => format!(
             "{} amid {clients} clients' handshakes ({} a second)",
             scenario.name(),
-            both(&|figures| format!("{:.0}", figures.handshakes_a_second()))
+            each(&|figures| format!("{:.0}", figures.handshakes_a_second()))
         ),
     };
     // The handshakes' CPU cannot be told from that of the calls.
@@ -89,17 +92,18 @@ pub(super) fn line(scenario: &Scenario, figures: &[Figures; 2], promises: &mut P
         name,
         scenario.connections.to_string(),
         when(is_pure, || {
-            both(&|figures| format!("{:.1}", figures.microseconds()))
+            each(&|figures| format!("{:.1}", figures.microseconds()))
         }),
-        when(is_pure, || format!("{:.2}", ratio(figures))),
+        when(is_pure, || ratio_to(SERVERS[1], figures)),
+        when(is_pure, || ratio_to(BARE, figures)),
         when(
             is_pure && figures.iter().all(Figures::has_instructions),
-            || both(&|figures| format!("{:.1}", figures.instructions())),
+            || each(&|figures| format!("{:.1}", figures.instructions())),
         ),
         latency(0.5),
         latency(0.9),
         latency(0.99),
-        both(&|figures| format!("{:.0}", figures.calls_a_second())),
+        each(&|figures| format!("{:.0}", figures.calls_a_second())),
         match scenario.objects {
             Some(objects) => per_cpu_second(f64::from(objects)),
             None => "–".to_owned(),
@@ -107,8 +111,11 @@ pub(super) fn line(scenario: &Scenario, figures: &[Figures; 2], promises: &mut P
         when(is_pure, || {
             per_cpu_second(scenario.body.len() as f64 / f64::from(1 << 20))
         }),
-        both(&|figures| format!("{:.1}", figures.peak_mebibytes())),
-        verdict(scenario, &figures[0], promises),
+        each(&|figures| format!("{:.1}", figures.peak_mebibytes())),
+        match figures.first() {
+            Some(ours) => verdict(scenario, ours, promises),
+            None => String::new(),
+        },
     ];
     format!("| {} |\n", cells.join(" | "))
 }
@@ -126,8 +133,8 @@ fn verdict(scenario: &Scenario, ours: &Figures, promises: &mut Promises) -> Stri
     let (p99, peak) = (ours.latency(0.99), ours.peak_mebibytes());
     let rows = match (scenario.objects, scenario.connections) {
         _ if scenario.handshakes > 0 => Vec::new(),
-        (None, 4) => vec![(row::ADMISSION_CPU, "CPU", cpu)],
-        (Some(1), 4) => vec![
+        (None, PROMISED_CONNECTIONS) => vec![(row::ADMISSION_CPU, "CPU", cpu)],
+        (Some(1), PROMISED_CONNECTIONS) => vec![
             (row::CONVERSION_CPU, "CPU", cpu),
             (row::CONVERSION_P99, "p99", p99),
         ],
@@ -158,16 +165,21 @@ fn verdict(scenario: &Scenario, ours: &Figures, promises: &mut Promises) -> Stri
         .join(", ")
 }
 
-/// The median over the rounds of what a call costs ours, in units of what it costs theirs.
-fn ratio(figures: &[Figures; 2]) -> f64 {
-    let [ours, theirs] = figures;
+/// The median over the rounds of what a call costs ours, in units of what it costs `server`; a dash if
+/// that was not measured.
+fn ratio_to(server: &str, figures: &[Figures]) -> String {
+    let theirs = figures.iter().find(|figures| figures.server == server);
+    let (Some(ours), Some(theirs)) = (figures.first(), theirs) else {
+        return "–".to_owned();
+    };
     let pairs = ours.turns.iter().zip(&theirs.turns);
     let mut ratios: Vec<f64> = pairs
         .map(|(ours, theirs)| ours.microseconds() / theirs.microseconds())
         .filter(|ratio| ratio.is_finite())
         .collect();
     ratios.sort_by(f64::total_cmp);
-    ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN)
+    let median = ratios.get(ratios.len() / 2);
+    median.map_or_else(|| "–".to_owned(), |median| format!("{median:.2}"))
 }
 
 /// The value below which `part` of `sorted` lies, by the nearest rank.
@@ -246,7 +258,7 @@ mod tests {
     use super::*;
     use crate::usage::Cpu;
 
-    fn figures(cpu_ms: u64, calls: u64) -> Figures {
+    fn figures(server: &'static str, cpu_ms: u64, calls: u64) -> Figures {
         let load = Load {
             elapsed: Duration::from_secs(1),
             latencies: (1..=calls).map(Duration::from_micros).collect(),
@@ -256,6 +268,7 @@ mod tests {
             kernel: Duration::ZERO,
         };
         Figures {
+            server,
             turns: vec![Turn {
                 load,
                 cpu,
@@ -269,7 +282,8 @@ mod tests {
     fn scenario() -> Scenario {
         Scenario {
             call: super::super::CREATE,
-            paths: ["/a", "/b"],
+            path: "/a",
+            bare_path: "/b",
             body: vec![0; 1 << 20],
             objects: None,
             connections: 4,
@@ -284,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_quantile_is_the_nearest_rank() {
-        let all = figures(0, 200).sorted_latencies();
+        let all = figures(BARE, 0, 200).sorted_latencies();
         assert_eq!(quantile(&all, 0.5), Duration::from_micros(100));
         assert_eq!(quantile(&all, 0.99), Duration::from_micros(198));
         assert_eq!(quantile(&all[..1], 0.99), Duration::from_micros(1));
@@ -294,8 +308,8 @@ mod tests {
     #[test]
     fn instructions_that_no_machine_counted_are_left_out() {
         let mut scenario = scenario();
-        let mut both = [figures(3, 100), figures(1, 100)];
-        let rows = |scenario: &Scenario, both: &[Figures; 2]| {
+        let mut both = [figures(SERVERS[0], 3, 100), figures(BARE, 1, 100)];
+        let rows = |scenario: &Scenario, both: &[Figures]| {
             let records = records(scenario, both).into_iter();
             records.map(|(key, _)| key.row).collect::<Vec<_>>()
         };
@@ -307,20 +321,22 @@ mod tests {
         scenario.objects = Some(1);
         let row = line(&scenario, &both, &mut promises());
         assert!(
-            row.contains("| 30.0 / 10.0 | 3.00 | – | 50 / 50 |"),
+            row.contains("| 30.0 / 10.0 | – | 3.00 | – | 50 / 50 |"),
             "{row}"
         );
     }
 
     #[test]
-    fn a_row_has_the_cost_of_both_and_marks_what_was_missed() {
-        let both = [figures(3, 100), figures(1, 100)];
-        let row = line(&scenario(), &both, &mut promises());
-        assert!(
-            row.contains("| 30.0 / 10.0 | 3.00 | 15.0 / 5.0 | 50 / 50 |"),
-            "{row}"
-        );
-        assert!(row.contains("| 100 / 100 | – | 33333 / 100000 |"), "{row}");
+    fn a_row_has_the_cost_of_each_and_marks_what_was_missed() {
+        let all = [(SERVERS[0], 3), (SERVERS[1], 6), (BARE, 1)];
+        let all = all.map(|(server, cpu_ms)| figures(server, cpu_ms, 100));
+        let row = line(&scenario(), &all, &mut promises());
+        for cells in [
+            "| 30.0 / 60.0 / 10.0 | 0.50 | 3.00 | 15.0 / 30.0 / 5.0 | 50 / 50 / 50 |",
+            "| 100 / 100 / 100 | – | 33333 / 16667 / 100000 |",
+        ] {
+            assert!(row.contains(cells), "{cells}: {row}");
+        }
         assert!(row.contains("CPU ≤ 18, bound 13 (missed)"), "{row}");
         let cells = row.matches('|').count();
         assert_eq!(cells, HEAD.lines().last().unwrap().matches('|').count());
