@@ -10,6 +10,7 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 
 use super::pair::{self, PairError, ServingPair};
 use super::validity::Validity;
@@ -106,6 +107,7 @@ impl Authority {
     pub(super) fn all_in(bundle: &[u8]) -> Vec<Self> {
         let certificates = pair::certificates(bundle).unwrap_or_default();
         let authority = |der: CertificateDer<'static>| {
+            ParsedCertificate::try_from(&der).ok()?;
             Some(Self {
                 validity: Validity::of(&der)?,
                 der,
@@ -152,4 +154,33 @@ fn check_as_client(
             .map_err(IdentityError::Rejected)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::issue::tests::pair_for;
+    use super::*;
+
+    /// The API server rejects a caBundle with such a certificate, and so every write of it.
+    #[test]
+    fn an_authority_whose_dates_alone_are_valid_is_omitted() {
+        let at = |text: &str| text.parse().unwrap();
+        let (chain, _) = pair_for(
+            "localhost",
+            at("2026-01-01T00:00:00Z"),
+            at("2027-01-01T00:00:00Z"),
+        );
+        let good = pair::certificates(chain.as_bytes()).unwrap().remove(0);
+        let mut bytes = good.to_vec();
+        let (length, bit_string, octet_string) = (bytes.len(), 0x03, 0x04);
+        let is_signature =
+            |&at: &usize| bytes[at] == bit_string && at + 2 + usize::from(bytes[at + 1]) == length;
+        let signature = (0..length - 2).find(is_signature).unwrap();
+        bytes[signature] = octet_string;
+        assert!(Validity::of(&bytes).is_some());
+        let bad = pem::encode(&pem::Pem::new("CERTIFICATE", bytes));
+        let found = Authority::all_in(format!("{bad}\n{chain}").as_bytes());
+        let found: Vec<_> = found.iter().map(|it| it.der.clone()).collect();
+        assert_eq!(found, [good]);
+    }
 }

@@ -1,5 +1,5 @@
-//! The validity period of a certificate, read from its DER (RFC 5280 §4.1.2.5). Reads only these two
-//! dates; rustls validates the rest first.
+//! The validity period of a certificate, read from its DER (RFC 5280 §4.1.2.5). Checks the form of all
+//! fields, but reads only these two dates; rustls checks the rest of a certificate before it is served.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub struct Validity {
 }
 
 impl Validity {
-    /// Reads it from a certificate in DER. `None` if the certificate or its dates are not valid.
+    /// Reads it from a certificate in DER. `None` if that is no DER, or a date is not valid or before 1970.
     pub fn of(certificate: &[u8]) -> Option<Self> {
         let whole = AnyRef::from_der(certificate).ok()?;
         let validity = whole.sequence(|certificate| {

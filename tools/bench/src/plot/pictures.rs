@@ -326,7 +326,7 @@ pub(super) fn of_latencies(records: &Records<Webhook>, promises: &Promises) -> P
     picture(title, x, "time, ms", Scale::Logarithmic, panels.into())
 }
 
-/// A line for each server, of what `point` makes of a figure.
+/// A line for each server; `point` returns the place of a figure, or `None` if it is not drawn.
 fn of_servers(
     records: &Records<Webhook>,
     mut point: impl FnMut(&Webhook, f64) -> Option<(f64, f64)>,

@@ -68,25 +68,27 @@ impl Connection {
         match self.header()? {
             Framing::Length(length) => self.more(length)?,
             // A long answer of Go's server.
-            Framing::Chunks => loop {
-                let mut line = String::new();
-                self.stream
-                    .by_ref()
-                    .take(HEADER_LIMIT)
-                    .read_line(&mut line)?;
-                let length = usize::from_str_radix(line.trim_end(), 16);
-                let length = length.map_err(io::Error::other)?;
-                self.more(length)?;
-                self.stream.read_exact(&mut [0; 2])?;
-                if length == 0 {
-                    break;
-                }
-            },
+            Framing::Chunks => self.chunks()?,
         }
         Ok(&self.body)
     }
 
-    /// Reads so much more of the body.
+    /// Reads a body of chunks (RFC 9112 §7.1), without trailers.
+    fn chunks(&mut self) -> io::Result<()> {
+        loop {
+            let mut line = String::new();
+            let mut limited = self.stream.by_ref().take(HEADER_LIMIT);
+            limited.read_line(&mut line)?;
+            let length = usize::from_str_radix(line.trim_end(), 16).map_err(io::Error::other)?;
+            self.more(length)?;
+            self.stream.read_exact(&mut [0; 2])?;
+            if length == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads `length` more bytes of the body.
     fn more(&mut self, length: usize) -> io::Result<()> {
         let from = self.body.len();
         if length > BODY_LIMIT.saturating_sub(from) {
@@ -112,7 +114,9 @@ impl Connection {
                 Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
                     framing = value.parse().ok().map(Framing::Length);
                 }
-                Some(("Transfer-Encoding", "chunked")) => framing = Some(Framing::Chunks),
+                Some((name, "chunked")) if name.eq_ignore_ascii_case("transfer-encoding") => {
+                    framing = Some(Framing::Chunks);
+                }
                 Some(_) => {}
                 None => break,
             }

@@ -71,7 +71,7 @@ pub(crate) const CONVERT: &str = "convert";
 /// What is called.
 pub(crate) const CALLS: [&str; 3] = [CREATE, UPDATE, CONVERT];
 
-/// With so many the CPU and latency of a call is promised.
+/// The number of connections for which the CPU and the latency of a call are promised.
 pub(crate) const PROMISED_CONNECTIONS: u32 = 4;
 
 /// A conversion has many objects from here on.
@@ -93,6 +93,30 @@ struct Scenario {
 }
 
 impl Scenario {
+    fn admission(call: &'static str, body: Vec<u8>, connections: u32) -> Self {
+        Self {
+            call,
+            path: payload::ADMISSION_PATH,
+            bare_path: bare::FIXED_PATH,
+            body,
+            objects: None,
+            connections,
+            handshakes: 0,
+        }
+    }
+
+    fn conversion(objects: u32, connections: u32) -> Self {
+        Self {
+            call: CONVERT,
+            path: payload::CONVERSION_PATH,
+            bare_path: bare::ECHO_PATH,
+            body: payload::conversion(objects),
+            objects: Some(objects),
+            connections,
+            handshakes: 0,
+        }
+    }
+
     fn request_to(&self, server: &Server) -> Vec<u8> {
         let path = match server.name {
             BARE => self.bare_path,
@@ -144,6 +168,7 @@ pub(crate) fn perform(
     let identity = Identity::new()?;
     let mut servers = vec![Server::manager(&plan.manager, &identity, interrupted)?];
     if let Some(binary) = &plan.go {
+        Subject::go(binary).size()?;
         servers.push(Server::go(binary, &identity, interrupted)?);
     }
     servers.push(Server::bare(&identity, interrupted)?);
@@ -181,39 +206,27 @@ fn load_average() -> String {
 
 fn scenarios(plan: &Plan) -> Vec<Scenario> {
     let mut all = Vec::new();
-    let mut admission = |call, body: Vec<u8>, connections, handshakes| {
-        all.push(Scenario {
-            call,
-            path: payload::ADMISSION_PATH,
-            bare_path: bare::FIXED_PATH,
-            body,
-            objects: None,
+    for &connections in &plan.connections {
+        all.push(Scenario::admission(
+            CREATE,
+            payload::creation(),
             connections,
-            handshakes,
-        });
-    };
-    for connections in &plan.connections {
-        admission(CREATE, payload::creation(), *connections, 0);
-        admission(UPDATE, payload::update(), *connections, 0);
+        ));
+        all.push(Scenario::admission(UPDATE, payload::update(), connections));
     }
     if plan.handshakes > 0 {
-        admission(CREATE, payload::creation(), 1, plan.handshakes);
+        let mut amid = Scenario::admission(CREATE, payload::creation(), 1);
+        amid.handshakes = plan.handshakes;
+        all.push(amid);
     }
-    for objects in &plan.batches {
+    for &objects in &plan.batches {
         // Large ones would only wait for each other, and take their memory many times.
         let connections: &[u32] = match objects {
             ..BATCH => &plan.connections,
             _ => &[1],
         };
-        all.extend(connections.iter().map(|connections| Scenario {
-            call: CONVERT,
-            path: payload::CONVERSION_PATH,
-            bare_path: bare::ECHO_PATH,
-            body: payload::conversion(*objects),
-            objects: Some(*objects),
-            connections: *connections,
-            handshakes: 0,
-        }));
+        let conversions = connections.iter();
+        all.extend(conversions.map(|&connections| Scenario::conversion(objects, connections)));
     }
     all
 }
@@ -229,13 +242,8 @@ struct Stage<'a> {
 impl Stage<'_> {
     /// Has each answer a little, and sees what it uses at rest.
     fn settle(&mut self) -> Result<(), Error> {
-        let admission = |it: &Scenario| it.objects.is_none();
-        let all = scenarios(self.plan);
-        let (first, conversion) = (
-            all.iter().find(|it| admission(it)),
-            all.iter().find(|it| !admission(it)),
-        );
-        for scenario in first.into_iter().chain(conversion) {
+        let admission = Scenario::admission(CREATE, payload::creation(), 1);
+        for scenario in [admission, Scenario::conversion(1, 1)] {
             for server in &self.servers {
                 let mut connection = Connection::open(server.address, &self.identity.tls)?;
                 connection.call(&scenario.request_to(server))?;

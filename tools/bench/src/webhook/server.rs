@@ -84,33 +84,38 @@ impl Server {
         identity: &Identity,
         interrupted: &AtomicBool,
     ) -> Result<Self, Error> {
-        let port = free_port()?;
-        let arguments = [
-            identity.kubeconfig()?,
+        let flags = vec![
             "--leader-elect=false".to_owned(),
             "--metrics-bind-address=0".to_owned(),
             format!("--health-probe-bind-address=127.0.0.1:{}", free_port()?),
-            format!("--webhook-port={port}"),
-            format!("--webhook-cert-path={}", identity.path().display()),
         ];
-        let program = Program::foreign(std::path::absolute(binary)?);
-        Self::start(SERVERS[0], &program, arguments, port, identity, interrupted)
+        Self::without_cluster(SERVERS[0], binary, flags, identity, interrupted)
     }
 
-    /// The webhooks of the manager on controller-runtime, likewise without a cluster.
+    /// The webhooks of the manager on controller-runtime.
     pub(crate) fn go(
         binary: &Path,
         identity: &Identity,
         interrupted: &AtomicBool,
     ) -> Result<Self, Error> {
+        Self::without_cluster(SERVERS[1], binary, Vec::new(), identity, interrupted)
+    }
+
+    fn without_cluster(
+        name: &'static str,
+        binary: &Path,
+        mut flags: Vec<String>,
+        identity: &Identity,
+        interrupted: &AtomicBool,
+    ) -> Result<Self, Error> {
         let port = free_port()?;
-        let arguments = [
+        flags.extend([
             identity.kubeconfig()?,
             format!("--webhook-port={port}"),
             format!("--webhook-cert-path={}", identity.path().display()),
-        ];
+        ]);
         let program = Program::foreign(std::path::absolute(binary)?);
-        Self::start(SERVERS[1], &program, arguments, port, identity, interrupted)
+        Self::start(name, &program, flags, port, identity, interrupted)
     }
 
     /// The yardstick: this program again.
