@@ -16,11 +16,13 @@ use axum_server::{AddrListener, Address};
 use futures::future::BoxFuture;
 use hyper::body::{Body as _, Incoming};
 use rustix::net::{Shutdown, SocketFlags};
+use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
+use tokio::task::yield_now;
 use tokio::time::sleep;
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 use tower::util::BoxCloneService;
@@ -228,7 +230,34 @@ impl AsyncWrite for Stream {
 /// Performs the TLS handshake, if any, and passes the slot to the service of each connection.
 #[derive(Clone)]
 pub(super) struct Acceptor {
-    pub(super) tls: Option<TlsAcceptor>,
+    tls: Option<Arc<ServerConfig>>,
+    /// Held by the handshake that computes its answer, which takes longer than a call: a flood of
+    /// handshakes waits for this lock, and requests on open connections do not wait for the flood.
+    computes: Arc<Mutex<()>>,
+}
+
+impl Acceptor {
+    pub(super) fn new(tls: Option<Arc<ServerConfig>>) -> Self {
+        Self {
+            tls,
+            computes: Arc::default(),
+        }
+    }
+
+    async fn handshake(
+        tls: Arc<ServerConfig>,
+        computes: Arc<Mutex<()>>,
+        stream: Stream,
+    ) -> io::Result<TlsStream<Stream>> {
+        // Waits for the client's first message.
+        let hello = LazyConfigAcceptor::new(Default::default(), stream).await?;
+        let turn = computes.lock().await;
+        let answered = hello.into_stream(tls);
+        // Requests that have arrived meanwhile are served before the next handshake.
+        yield_now().await;
+        drop(turn);
+        answered.await
+    }
 }
 
 impl Accept<Stream, Router> for Acceptor {
@@ -237,17 +266,20 @@ impl Accept<Stream, Router> for Acceptor {
     type Future = BoxFuture<'static, io::Result<(Self::Stream, Self::Service)>>;
 
     fn accept(&self, stream: Stream, router: Router) -> Self::Future {
-        let (tls, slot) = (self.tls.clone(), Arc::clone(&stream.slot));
+        let (Self { tls, computes }, slot) = (self.clone(), Arc::clone(&stream.slot));
         Box::pin(async move {
             let stream = match tls {
                 None => Either::Left(stream),
-                Some(tls) => Either::Right(tls.accept(stream).await.inspect_err(|error| {
-                    // Handshakes that this server ended are not counted.
-                    if !slot.closed.is_cancelled() {
-                        slot.connections.counters.handshake_errors.inc();
-                        tracing::debug!(peer = %slot.peer(), %error, "a TLS handshake failed");
-                    }
-                })?),
+                Some(tls) => {
+                    let done = Self::handshake(tls, computes, stream).await;
+                    Either::Right(done.inspect_err(|error| {
+                        // Handshakes that this server ended are not counted.
+                        if !slot.closed.is_cancelled() {
+                            slot.connections.counters.handshake_errors.inc();
+                            tracing::debug!(peer = %slot.peer(), %error, "a TLS handshake failed");
+                        }
+                    })?)
+                }
             };
             slot.established();
             let answer = move |request| answer(router.clone(), Arc::clone(&slot), request);

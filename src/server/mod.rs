@@ -19,7 +19,6 @@ use axum_server::Server;
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_rustls::TlsAcceptor;
 
 use crate::budget::Limits;
 use connections::Connections;
@@ -73,8 +72,7 @@ impl Serving {
             handle.shutdown();
             std::future::pending::<Infallible>().await
         };
-        let tls = self.tls.map(TlsAcceptor::from);
-        let mut server = server.acceptor(Acceptor { tls }).http1_only();
+        let mut server = server.acceptor(Acceptor::new(self.tls)).http1_only();
         let http = &mut server.http_builder().http1();
         // The connections enforce the time limits.
         http.max_buf_size(self.limits.header_bytes)

@@ -146,3 +146,35 @@ async fn the_longest_bodies_are_taken_one_at_a_time_and_leave_others_alone() {
     let sent = second.exchange(&body).await.unwrap();
     assert_eq!(sent.code, 400, "{sent:?}");
 }
+
+/// On one thread: what the server has done when a call is answered that came after `HELLOS` handshakes.
+#[tokio::test]
+async fn a_call_on_an_open_connection_does_not_wait_for_the_handshakes_before_it() {
+    const HELLOS: usize = 50;
+    let server = Server::start().await;
+    let mut caller = server.connect().await;
+    let review = conversion("cache.example.com/v1", &[]);
+    assert_eq!(caller.post("/convert", &review).await.unwrap().code, 200);
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut client = rustls::ClientConnection::new(Arc::new(server.tls.clone()), name).unwrap();
+    let mut hello = Vec::new();
+    client.write_tls(&mut hello).unwrap();
+    let newcomers = join_all((0..HELLOS).map(|_| TcpStream::connect(server.address))).await;
+    let newcomers: Vec<_> = newcomers.into_iter().map(Result::unwrap).collect();
+    let open = "quartet_operator_webhook_connections";
+    while server.metric(open) < HELLOS as f64 + 1.0 {
+        tokio::task::yield_now().await;
+    }
+    // The server cannot run meanwhile: it finds all of them, and then the call.
+    for newcomer in &newcomers {
+        assert_eq!(newcomer.try_write(&hello).unwrap(), hello.len());
+    }
+    assert_eq!(caller.post("/convert", &review).await.unwrap().code, 200);
+    let is_answered = |newcomer: &&TcpStream| newcomer.try_read(&mut [0; 64]).is_ok();
+    let answered = newcomers.iter().filter(is_answered).count();
+    assert!(answered < HELLOS / 5, "{answered} handshakes came first");
+    for newcomer in &newcomers {
+        newcomer.readable().await.unwrap();
+        assert!(newcomer.try_read(&mut [0; 64]).unwrap() > 0);
+    }
+}
