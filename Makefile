@@ -97,7 +97,7 @@ KUBECTL ?= $(or $(KUBECTL_BUILT),$(shell command -v kubectl),"$$(hack/build-go.s
 RUSTFMT_KINDS = rustfmt --edition 2024 $(wildcard src/api/*.rs src/operators/*.rs)
 # A workspace of its own, because it is not released.
 KUBE_RS_PEER = tools/bench/peers/kube-rs/Cargo.toml
-DEVCLUSTER = $(CARGO_TARGET_DIR)/release/devcluster
+DEVCLUSTER = $(CARGO_TARGET_DIR)/debug/devcluster
 # --workspace for every build: cargo then compiles each dependency once, with the features of all
 # members, and not again for each member.
 CARGO_BUILD = cargo build --locked --workspace
@@ -117,12 +117,23 @@ help: ## Show this help.
 
 .PHONY: demo
 demo: ## Start a local Kubernetes and show the four operators at work; KEEP=1 leaves it running.
-	$(CARGO_BUILD) --release --bin manager --bin devcluster
-	@$(DEVCLUSTER) demo --manager $(CARGO_TARGET_DIR)/release/manager $(if $(KEEP),--keep)
+	@$(MAKE) --no-print-directory -j2 local-kubernetes demo-binaries
+	@$(DEVCLUSTER) demo --manager $(CARGO_TARGET_DIR)/debug/manager $(if $(KEEP),--keep)
+
+# Not the release build, which takes four minutes more; `make test` uses the same.
+.PHONY: demo-binaries
+demo-binaries:
+	$(CARGO_BUILD) --bin manager --bin devcluster
+
+# Go and cargo each leave a core idle for a while, so a first build runs both at once.
+.PHONY: local-kubernetes
+local-kubernetes:
+	@hack/build-go.sh hack/kube >/dev/null
 
 .PHONY: demo-recording
 demo-recording: ## Run the demo, and write its output with times to docs/demo.svg.
-	$(CARGO_BUILD) --release --bin manager --bin devcluster
+	$(CARGO_BUILD) --bin devcluster
+	$(CARGO_BUILD) --release --bin manager
 	@$(DEVCLUSTER) record docs/demo.svg --manager $(CARGO_TARGET_DIR)/release/manager
 
 .PHONY: demo-down
@@ -130,12 +141,12 @@ demo-down: devcluster-down ## Stop the cluster and the manager of `make demo KEE
 
 .PHONY: devcluster-up
 devcluster-up: ## Start a local Kubernetes and print the line that selects it.
-	$(CARGO_BUILD) --release --bin devcluster
+	$(CARGO_BUILD) --bin devcluster
 	@$(DEVCLUSTER) up
 
 .PHONY: devcluster-down
 devcluster-down: ## Stop every local Kubernetes.
-	$(CARGO_BUILD) --release --bin devcluster
+	$(CARGO_BUILD) --bin devcluster
 	@$(DEVCLUSTER) down
 
 ##@ Development
@@ -215,11 +226,18 @@ WHOLE_RUN = $(if $(filter-out --no-fail-fast,$(TESTFLAGS)),,yes)
 # A whole run builds third-party programs beforehand; a single test builds those that it starts.
 .PHONY: test
 test: ## Run every test, with a local Kubernetes; TESTFLAGS='--test cluster drift' selects some.
-	@[ -z '$(WHOLE_RUN)' ] || for module in prometheus collector olm operator-sdk helm; do \
-		hack/build-go.sh hack/$$module >/dev/null || exit; done
+	@$(MAKE) --no-print-directory -j2 $(if $(WHOLE_RUN),third-party-programs) test-binaries
+	$(WITH_CLUSTER) hack/test.sh $(TESTFLAGS)
+
+.PHONY: test-binaries
+test-binaries:
 	$(COMPILE_TESTS) $(TESTFLAGS)
 	$(COMPILE_AUDIT)
-	$(WITH_CLUSTER) hack/test.sh $(TESTFLAGS)
+
+.PHONY: third-party-programs
+third-party-programs: local-kubernetes
+	@for module in prometheus collector olm operator-sdk helm; do \
+		hack/build-go.sh hack/$$module >/dev/null || exit; done
 
 .PHONY: test-nightly
 test-nightly: ## Run the tests that take hours, stage by stage; `hack/nightly.sh faults` runs one.
