@@ -117,9 +117,10 @@ async fn a_leader_that_receives_sigterm_hands_over_at_once() {
         since_signal[since_signal.len() / 2]
     );
     assert!(is_shown(&gaps, limit), "{gaps:?}");
-    // A candidate without the event of the release would find out at its next retry, after 2 s.
-    assert!(median < (5 * limit / 2).min(RETRY_PERIOD / 2), "{gaps:?}");
-    assert!(gaps.iter().all(|gap| *gap < RETRY_PERIOD), "{gaps:?}");
+    assert!(median < 5 * limit / 2, "{gaps:?}");
+    // A candidate without the event of the release would read the lease when three renewals are missing,
+    // and the last one is less than a retry period old.
+    assert!(gaps.iter().all(|gap| *gap < 2 * RETRY_PERIOD), "{gaps:?}");
 }
 
 #[tokio::test]
