@@ -118,9 +118,10 @@ async fn a_leader_that_receives_sigterm_hands_over_at_once() {
     );
     assert!(is_shown(&gaps, limit), "{gaps:?}");
     assert!(median < 5 * limit / 2, "{gaps:?}");
-    // A candidate without the event of the release would read the lease when three renewals are missing,
-    // and the last one is less than a retry period old.
-    assert!(gaps.iter().all(|gap| *gap < 2 * RETRY_PERIOD), "{gaps:?}");
+    // On an idle machine a retry period. On any machine less than the two that a candidate without the event
+    // of the release would wait: it reads the lease when three renewals are missing.
+    let longest = (10 * limit).min(2 * RETRY_PERIOD);
+    assert!(gaps.iter().all(|gap| *gap < longest), "{gaps:?}");
 }
 
 #[tokio::test]
