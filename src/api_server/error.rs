@@ -36,8 +36,8 @@ pub enum RequestError {
         /// The cause.
         source: Box<kube::Error>,
     },
-    /// The process no longer leads. If the request was sent, its result is unknown.
-    #[error("cannot {action}: this process may not write any more")]
+    /// The process stops or no longer leads. If the request was sent, its result is unknown.
+    #[error("cannot {action}: this process stops or no longer leads")]
     Fenced {
         /// The verb and the object.
         action: String,
@@ -89,7 +89,7 @@ impl RequestError {
         self.has_code(403)
     }
 
-    /// Whether the process no longer leads, so that no request can write.
+    /// Whether the process stops or no longer leads, so that no request can write.
     pub(crate) fn is_fenced(&self) -> bool {
         matches!(self, Self::Fenced { .. })
     }

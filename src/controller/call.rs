@@ -1,7 +1,7 @@
 //! The requests of a controller: server-side apply of a child, one GET that resolves ownership,
 //! DELETE of a Service that is no longer wanted, and JSON patches of the resource. Each has a
 //! deadline. None is retried here; the work queue does that. A write also needs leadership, from its
-//! start to its end.
+//! start to its end. During the stop of the process, no request begins.
 //! Used by `controllers`, `event` and `reconcile`.
 
 use std::future::poll_fn;
@@ -12,6 +12,7 @@ use http::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use tracing::field::Empty;
 use tracing::{Instrument as _, info_span};
 
@@ -56,12 +57,22 @@ impl<'a> Location<'a> {
 pub(crate) struct Caller {
     client: kube::Client,
     leadership: Leadership,
+    stopping: CancellationToken,
 }
 
 impl Caller {
     /// `client` must not retry by itself.
     pub(crate) fn new(client: kube::Client, leadership: Leadership) -> Self {
-        Caller { client, leadership }
+        Caller {
+            client,
+            leadership,
+            stopping: CancellationToken::new(),
+        }
+    }
+
+    /// Begins no request after `stopping` is cancelled; a running one ends.
+    pub(crate) fn until(self, stopping: CancellationToken) -> Self {
+        Caller { stopping, ..self }
     }
 
     /// Server-side apply of `body` as `manager`.
@@ -210,9 +221,10 @@ impl Caller {
             http.response.status_code = Empty,
         );
         let exchange = request.send(&self.client).instrument(span.clone());
-        let sent = match *method == Method::GET {
-            true => Some(exchange.await),
-            false => self.while_allowed(exchange).await,
+        let sent = match *method {
+            _ if self.stopping.is_cancelled() => None,
+            Method::GET => Some(exchange.await),
+            _ => self.while_allowed(exchange).await,
         };
         let answer = sent.unwrap_or_else(|| {
             let action = action.clone();

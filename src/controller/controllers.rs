@@ -16,9 +16,9 @@ use futures::Stream;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::watcher::{self, Event};
-use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::api::Kind;
 use crate::controller::cache::cached::CachedResource;
@@ -92,7 +92,8 @@ pub enum ControllersError {
     Fenced(#[from] Fenced),
 }
 
-/// Runs the controllers until `stop` ends; then the running reconciles are finished.
+/// Runs the controllers until `stop` ends; then each running reconcile ends after its request. The
+/// next leader, or the next start, reconciles every resource.
 ///
 /// # Errors
 /// When a part ends by itself.
@@ -114,6 +115,7 @@ pub async fn run(
     });
 
     let caller = Caller::new(options.client.clone(), options.leadership.clone());
+    let stopping = CancellationToken::new();
     let (recorder, recorded) = Recorder::new(Arc::clone(&options.metrics));
     let writer = Writer::new(caller.clone(), Arc::clone(&options.metrics));
     let mut running = Running {
@@ -121,13 +123,13 @@ pub async fn run(
         informers: JoinSet::new(),
         workers: JoinSet::new(),
         handlers: Arc::clone(&handlers),
-        idle: watch::Sender::new(()),
+        stopping: stopping.clone(),
     };
     let context = Context {
         settings: options.settings.clone(),
         shard: options.shard.clone(),
         max_concurrent_rollouts: options.max_concurrent_rollouts,
-        caller,
+        caller: caller.until(stopping.clone()),
         recorder,
         children,
         metrics: Arc::clone(&options.metrics),
@@ -159,12 +161,12 @@ pub async fn run(
             let (name, synced) = (name.clone(), synced.clone());
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));
             let reconciler = Arc::clone(&reconciler);
-            let (leadership, mut idle) = (options.leadership.clone(), running.idle.subscribe());
+            let (leadership, stopping) = (options.leadership.clone(), stopping.clone());
             // With cluster-wide permissions, any namespace works.
             let namespace = only_namespace(&options).unwrap_or("default").to_owned();
             running.workers.spawn(async move {
                 tokio::select! {
-                    _ = idle.changed() => return Ok(()),
+                    () = stopping.cancelled() => return Ok(()),
                     () = async { all_synced(synced).await; leadership.elected().await } => {}
                 }
                 let work = worker::work(name, queue, metrics, |key| {
@@ -210,12 +212,12 @@ struct Running {
     workers: JoinSet<Result<(), Fenced>>,
     /// Shutting down a queue ends its workers.
     handlers: Arc<EventHandlers>,
-    /// Dropping it ends the workers that have not started.
-    idle: watch::Sender<()>,
+    /// Ends the workers that have not started, and the others before their next request.
+    stopping: CancellationToken,
 }
 
 impl Running {
-    /// Waits for `stop`, then for the running reconciles.
+    /// Waits for `stop`, then for the running requests of the reconciles.
     ///
     /// # Errors
     /// A part ends earlier, or a worker panics.
@@ -241,11 +243,11 @@ impl Running {
         for controller in &self.handlers.controllers {
             controller.queue.shut_down();
         }
-        // Ends the workers that still wait for a cache or for leadership.
-        drop(self.idle);
+        self.stopping.cancel();
         self.informers.abort_all();
         while let Some(ended) = self.workers.join_next().await {
-            ended.map_err(ControllersError::Panicked)??;
+            // The election reports a loss of leadership.
+            let _: Result<(), Fenced> = ended.map_err(ControllersError::Panicked)?;
         }
         // Informers also hold recorders of Events.
         self.informers.shutdown().await;

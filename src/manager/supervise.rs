@@ -3,7 +3,7 @@
 //!
 //! 1. `/readyz` answers 503, `/healthz` still 200.
 //! 2. At the same time: webhook calls are accepted for a grace period and then drained; running
-//!    reconciles end, and then the lease is released (`controllers`).
+//!    reconciles end after their current request, and then the lease is released (`controllers`).
 //! 3. The servers of health and metrics stop.
 //! 4. The last traces are exported, if any are.
 //!
@@ -50,7 +50,7 @@ const WEBHOOKS_STOP: Duration = BEHIND_A_SERVICE
     .grace
     .saturating_add(BEHIND_A_SERVICE.drain)
     .saturating_add(Duration::from_millis(500));
-/// Bound for running reconciles and the release of the lease. Less than the 5 s between the loss of a
+/// Bound for the last requests of running reconciles and the release of the lease. Less than the 5 s between the loss of a
 /// lease and its expiry.
 const CONTROLLERS_STOP: Duration = Duration::from_secs(4);
 /// Bound for the whole stop once the controllers have ended by themselves. Less than the 5 s between

@@ -23,7 +23,7 @@ use crate::explorer::twins::{self, Twin};
 /// Timeout of one reconcile: several calls of at most 10 s each.
 pub(crate) const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Leadership is lost; the workers end.
+/// The process stops or no longer leads; the workers end.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this process may not write any more")]
 pub struct Fenced;
@@ -33,7 +33,8 @@ pub struct Fenced;
 /// Calls `reconcile` with one key at a time, never concurrently with the same key.
 ///
 /// # Errors
-/// [`Fenced`], if leadership is lost. The key is not requeued.
+/// [`Fenced`], if a reconcile ended because the process stops or no longer leads. The key is not
+/// requeued.
 pub(crate) async fn work<F>(
     controller: String,
     queue: Arc<Queue<ObjectKey>>,

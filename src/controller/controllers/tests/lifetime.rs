@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::{Method, Request, Response};
 use kube::client::Body;
 use serde_json::json;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
@@ -31,7 +32,7 @@ fn running(
             children: Arc::default(),
             namespaces: BTreeSet::new(),
         }),
-        idle: watch::Sender::new(()),
+        stopping: CancellationToken::new(),
     };
     running.informers.spawn(informer);
     running.workers.spawn(async move {
@@ -121,8 +122,8 @@ fn api_server(
             let (code, body) = if request.method() == Method::PATCH {
                 sleep(patch_time).await;
                 (
-                    500,
-                    json!({"kind": "Status", "status": "Failure", "code": 500, "message": "no"}),
+                    403,
+                    json!({"kind": "Status", "status": "Failure", "code": 403, "message": "no"}),
                 )
             } else if plural == absent {
                 (
@@ -159,7 +160,7 @@ fn options(client: kube::Client) -> Options {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_lets_a_running_reconcile_finish() {
+async fn a_stop_lets_a_running_request_finish_and_begins_no_other() {
     let (client, asked) = api_server(Duration::from_secs(3), "");
     let began = Instant::now();
     let stop = sleep(Duration::from_secs(1));
@@ -170,14 +171,14 @@ async fn a_stop_lets_a_running_reconcile_finish() {
     assert_eq!(
         began.elapsed(),
         Duration::from_secs(3),
-        "its apply was answered"
+        "the apply was answered"
     );
     let asked = asked.lock().unwrap();
     let patches: Vec<_> = asked
         .iter()
         .filter(|line| line.starts_with("PATCH"))
         .collect();
-    assert_eq!(patches.len(), 1, "and nothing was begun after: {patches:?}");
+    assert_eq!(patches.len(), 1, "the status was not written: {patches:?}");
 }
 
 #[tokio::test(start_paused = true)]
