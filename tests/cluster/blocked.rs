@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use testkit::{DEADLINE, ELASTIC_WEB, POD, SERVICE, TestEnv};
+use testkit::{DEADLINE, ELASTIC_WEB, POD, SERVICE, TestEnv, load_factor};
 
 /// The shortest time between two attempts at a blocked child.
 const SHORTEST: Duration = Duration::from_secs(12);
@@ -114,6 +114,8 @@ async fn a_taken_name_that_is_seen_to_become_free_is_used_at_once() {
     let (last, before) = (Instant::now(), attempts(&env).0);
     env.delete(SERVICE, "seen").await;
     let took = next_attempt(&env, before).await - last;
-    assert!(took < SHORTEST / 2, "a free name waited {took:?}");
+    // On any machine sooner than the next periodic attempt.
+    let limit = (SHORTEST / 2).mul_f64(load_factor()).min(SHORTEST);
+    assert!(took < limit, "a free name waited {took:?}, limit {limit:?}");
     env.until_ready(ELASTIC_WEB, "seen").await;
 }
