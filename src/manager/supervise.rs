@@ -50,8 +50,8 @@ const WEBHOOKS_STOP: Duration = BEHIND_A_SERVICE
     .grace
     .saturating_add(BEHIND_A_SERVICE.drain)
     .saturating_add(Duration::from_millis(500));
-/// Bound for the last requests of running reconciles and the release of the lease. Less than the 5 s between the loss of a
-/// lease and its expiry.
+/// Bound for the last requests of running reconciles and the release of the lease. Less than the 5 s
+/// between the loss of a lease and its expiry.
 const CONTROLLERS_STOP: Duration = Duration::from_secs(4);
 /// Bound for the whole stop once the controllers have ended by themselves. Less than the 5 s between
 /// the loss of a lease and its expiry.
