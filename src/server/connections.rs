@@ -2,6 +2,7 @@
 //! wait. When all slots are taken, a new connection replaces the one that has waited longest, of the
 //! client address with the most connections. Independent of TLS and HTTP.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -59,8 +60,9 @@ pub(super) struct Connections {
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Connections in the order of their arrival.
-    slots: BTreeMap<u64, Arc<Slot>>,
+    /// Connections by client address and number. A flood replaces a connection with each one that it
+    /// opens, so that [`Table::victim`] must not look at those of all addresses.
+    by_peer: HashMap<IpAddr, BTreeMap<u64, Arc<Slot>>>,
     next: u64,
 }
 
@@ -125,9 +127,9 @@ impl Connections {
     ) -> Option<Arc<Slot>> {
         let peer = peer.ip().to_canonical();
         let mut table = self.table.lock();
-        if table.slots.len() >= self.limits.connections {
+        if table.len() >= self.limits.connections {
             let victim = table.victim(peer)?;
-            table.slots.remove(&victim.number);
+            table.remove(&victim);
             victim.close();
             self.counters.evicted.inc();
         }
@@ -141,8 +143,8 @@ impl Connections {
             closed: CancellationToken::new(),
             connections: Arc::clone(self),
         });
-        table.slots.insert(number, Arc::clone(&slot));
-        self.open.send_replace(table.slots.len());
+        table.insert(&slot);
+        self.open.send_replace(table.len());
         self.counters.connections.inc();
         Some(slot)
     }
@@ -150,8 +152,8 @@ impl Connections {
     /// Removes a connection that has ended.
     pub(super) fn leave(&self, slot: &Slot) {
         let mut table = self.table.lock();
-        table.slots.remove(&slot.number);
-        self.open.send_replace(table.slots.len());
+        table.remove(slot);
+        self.open.send_replace(table.len());
         self.counters.connections.dec();
     }
 
@@ -172,7 +174,7 @@ impl Connections {
     /// Ends connections that wait for a request: bytes that the kernel has received are read, followed
     /// by end of file. `of` selects by whether a connection is validated.
     pub(super) fn end_idle(&self, of: impl Fn(bool) -> bool) {
-        for slot in self.table.lock().slots.values() {
+        for slot in self.table.lock().slots() {
             let state = *slot.state.lock();
             if state.waits_for == WaitsFor::Request && of(state.is_validated) {
                 let _ = rustix::net::shutdown(&slot.socket, Shutdown::Read);
@@ -185,7 +187,7 @@ impl Connections {
         loop {
             self.wait_for(|open| open > 0).await;
             let now = Instant::now();
-            let slots: Vec<_> = self.table.lock().slots.values().cloned().collect();
+            let slots: Vec<_> = self.table.lock().slots().cloned().collect();
             for slot in slots {
                 if slot.is_overdue(&self.limits, now) {
                     slot.close();
@@ -197,23 +199,46 @@ impl Connections {
 }
 
 impl Table {
+    fn len(&self) -> usize {
+        self.by_peer.values().map(BTreeMap::len).sum()
+    }
+
+    fn slots(&self) -> impl Iterator<Item = &Arc<Slot>> {
+        self.by_peer.values().flat_map(BTreeMap::values)
+    }
+
+    fn insert(&mut self, slot: &Arc<Slot>) {
+        let slots = self.by_peer.entry(slot.peer).or_default();
+        slots.insert(slot.number, Arc::clone(slot));
+    }
+
+    fn remove(&mut self, slot: &Slot) {
+        if let Entry::Occupied(mut slots) = self.by_peer.entry(slot.peer) {
+            slots.get_mut().remove(&slot.number);
+            if slots.get().is_empty() {
+                slots.remove();
+            }
+        }
+    }
+
     /// Selects the connection to close for a new one from `newcomer`.
     fn victim(&self, newcomer: IpAddr) -> Option<Arc<Slot>> {
-        // Connections by client address. The new one counts.
-        let mut counts = HashMap::from([(newcomer, 1)]);
-        for slot in self.slots.values() {
-            *counts.entry(slot.peer).or_default() += 1;
-        }
-        let count = |peer: IpAddr| counts.get(&peer).copied().unwrap_or_default();
-        let most: usize = counts.values().copied().max()?;
+        // The new one counts.
+        let own = self.by_peer.get(&newcomer).map_or(0, BTreeMap::len) + 1;
+        let others = self.by_peer.iter().filter(|(peer, _)| **peer != newcomer);
+        let most = others.map(|(_, slots)| slots.len()).fold(own, usize::max);
         // A connection with a request in progress is closed only for an address with far fewer
         // connections.
-        let may_cut = count(newcomer) <= most / 2;
-        let slots = self.slots.values().filter(|slot| count(slot.peer) == most);
+        let may_cut = own <= most / 2;
+        let slots = self
+            .by_peer
+            .iter()
+            .filter(|(peer, slots)| slots.len() + usize::from(**peer == newcomer) == most);
         let candidates = slots
+            .flat_map(|(_, slots)| slots.values())
             .map(|slot| (slot.state.lock().key(), slot))
             .filter(|((is_answer, _), _)| may_cut || !is_answer);
-        let victim = candidates.min_by_key(|(key, _)| *key);
+        let victim = candidates.min_by_key(|(key, slot)| (*key, slot.number));
         victim.map(|(_, slot)| Arc::clone(slot))
     }
 }
