@@ -2,12 +2,17 @@
 
 use futures::future::join_all;
 use serde_json::json;
+use testkit::load_factor;
+use tokio::time::{Duration, Instant, sleep};
 
 use crate::manager::{ADMISSION, HOSTILE, Manager, conversion_of, list_of};
 use crate::{MIB, MOST_RESIDENT};
 
 /// Number of concurrent clients.
 const CLIENTS: usize = 6;
+
+/// Limit of a small call beside a large one, on an idle machine.
+const SOON: Duration = Duration::from_secs(2);
 
 /// Promise: a conversion that makes objects longer than the memory limit allows fails as a whole
 /// with an error that names the limit, and the manager's resident memory stays below 192 MiB.
@@ -95,17 +100,15 @@ async fn a_list_of_60_mib_is_converted_beside_small_calls() {
     let (large, small) = (list_of(60 * MIB), list_of(1));
     manager.resident();
     let beside = async {
-        let mut slowest = std::time::Duration::ZERO;
+        let mut slowest = Duration::ZERO;
         loop {
-            let began = tokio::time::Instant::now();
+            let began = Instant::now();
             assert_eq!(manager.good_call("/convert", &small).await.code, 200);
-            slowest = slowest.max(began.elapsed());
-            println!(
-                "a small call beside the large one took {:?}, the slowest {slowest:?}",
-                began.elapsed()
-            );
-            assert!(slowest < std::time::Duration::from_secs(2));
-            tokio::time::sleep(std::time::Duration::from_millis(250)).await;
+            let took = began.elapsed();
+            slowest = slowest.max(took);
+            println!("a small call beside the large one took {took:?}, the slowest {slowest:?}");
+            assert!(took < SOON.mul_f64(load_factor()), "{took:?}");
+            sleep(Duration::from_millis(250)).await;
         }
     };
     tokio::select! {

@@ -12,10 +12,15 @@ use crate::client::Transport;
 use crate::load::{Call, Load};
 use crate::replica::Replica;
 
-/// Number of replacements in each way, one a second.
+/// Number of replacements in each way; more of them, up to [`MOST_SWAPS`], until clients were shown
+/// [`SHOWN`] certificates.
 const SWAPS: u32 = 60;
-/// The manager reads the files every ten seconds.
+const MOST_SWAPS: u32 = 240;
+/// The manager reads the files every ten seconds. A read that meets a pair of which one half is replaced
+/// keeps the served certificate.
 const SHOWN: usize = 4;
+/// About a second; ten seconds are no multiple of it, or every read could meet such a pair.
+const PERIOD: Duration = Duration::from_millis(1070);
 
 /// Calls one replica while `swap` replaces its certificate.
 async fn swapped_every_second(
@@ -31,18 +36,21 @@ async fn swapped_every_second(
         ("conversions", Load::start(&kept, Call::Conversion, 5)),
         ("handshakes", Load::start(&made_anew, Call::Admission, 10)),
     ];
-    let mut ticks = interval(Duration::from_secs(1));
+    let shown = || made_anew.seen().certificates.lock().unwrap().len();
+    let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for _ in 0..SWAPS {
+    let mut swaps = 0;
+    while swaps < SWAPS || (shown() < SHOWN && swaps < MOST_SWAPS) {
         ticks.tick().await;
+        swaps += 1;
         let pair = authority.issue();
         tokio::task::block_in_place(|| swap(folder, &pair));
     }
     for (what, load) in loads {
         load.stop().await.none_failed(&format!("{way}: {what}"));
     }
-    let shown = made_anew.seen().certificates.lock().unwrap().len();
-    println!("{way}: {SWAPS} certificates, of which clients were shown {shown}");
+    let shown = shown();
+    println!("{way}: {swaps} certificates, of which clients were shown {shown}");
     assert!(shown >= SHOWN, "the manager takes up new certificates");
 }
 

@@ -13,7 +13,7 @@ use rustls::{
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::DEADLINE;
+use crate::{DEADLINE, load_factor};
 
 /// The timeout of a readiness probe, as the kubelet's default.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -67,7 +67,8 @@ fn exchange(mut stream: impl Read + Write, path: &str, headers: &[(&str, &str)])
     (code.expect("a status"), body.to_owned())
 }
 
-/// Returns the status code of a GET, as a probe; none if there is no response within a second.
+/// Returns the status code of a GET, as a probe; none if there is no response within a
+/// second, on an idle machine.
 pub async fn probe(address: SocketAddr, path: &str) -> Option<u16> {
     let asked = async {
         let mut stream = tokio::net::TcpStream::connect(address).await.ok()?;
@@ -77,7 +78,7 @@ pub async fn probe(address: SocketAddr, path: &str) -> Option<u16> {
         stream.read_to_string(&mut answer).await.ok()?;
         answer.split(' ').nth(1)?.parse().ok()
     };
-    tokio::time::timeout(PROBE_TIMEOUT, asked)
+    tokio::time::timeout(PROBE_TIMEOUT.mul_f64(load_factor()), asked)
         .await
         .ok()
         .flatten()
