@@ -5,12 +5,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use devcluster::{Cluster, Component, Options};
+use devcluster::{Cluster, Component, Options, load_factor};
 use serde_json::Value;
 
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 
-/// Five times the promised time, because other tests run concurrently.
+/// Five times the promised time, because other tests run concurrently; on an idle machine.
 const WITHIN_A_SECOND: Duration = Duration::from_secs(5);
 
 fn start() -> Cluster {
@@ -42,6 +42,7 @@ fn ready_replicas(cluster: &Cluster) -> u64 {
 fn wait_until(what: &str, limit: Duration, condition: impl Fn() -> bool) {
     let began = Instant::now();
     while !condition() {
+        let limit = limit.mul_f64(load_factor());
         assert!(began.elapsed() < limit, "not within {limit:?}: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -9,18 +9,18 @@ mod environment;
 pub mod http;
 #[allow(missing_docs)] // their names say it
 mod kinds;
-mod load;
 mod manager;
 mod objects;
 mod within;
 
 use std::time::Duration;
 
+pub use devcluster::load_factor;
+
 pub use self::api::{Answer, ApiServer, Retries};
 pub use self::audit::Request;
 pub use self::environment::{TestEnv, condition, crds, is_ready};
 pub use self::kinds::*;
-pub use self::load::load_factor;
 pub use self::manager::{Exit, Manager, manager, sum};
 pub use self::within::{is_degraded, is_not_ready_for, message};
 
