@@ -3,7 +3,6 @@
 //! The API server must be on this machine, or the flag that forces it set: on a shared cluster the
 //! objects of all users would depend on one developer's machine.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -14,7 +13,8 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::calls;
 use super::issue::issue;
@@ -96,12 +96,17 @@ pub fn registered(
     let bundle = ByteString(identity.authority.to_pem().into_bytes());
     let forms = forms(options, &json!(bundle))?;
     let run = async move {
-        tokio::select! {
-            _ = join_all(forms.iter().map(|form| keep_in_place(&client, form))) => {}
-            () = stop => {}
-        }
+        let stopping = CancellationToken::new();
         // All objects at once, since the time to stop is short.
-        join_all(forms.iter().map(|form| take_out(&client, form))).await;
+        let all = join_all(forms.iter().map(async |form| {
+            keep_in_place(&client, form, &stopping).await;
+            take_out(&client, form).await;
+        }));
+        let stop = async {
+            stop.await;
+            stopping.cancel();
+        };
+        tokio::join!(all, stop);
         Ok(())
     };
     Ok((resolver, run.boxed()))
@@ -123,9 +128,11 @@ fn forms(options: Registration, bundle: &Value) -> Result<Vec<UrlForm>, serde_js
     Ok(forms)
 }
 
-async fn keep_in_place(client: &Client, form: &UrlForm) -> Infallible {
+/// Keeps the URL in the object until `stopping`. A request that is running then ends first: the API server
+/// may commit it after the object was restored.
+async fn keep_in_place(client: &Client, form: &UrlForm, stopping: &CancellationToken) {
     let mut last_error = LastError::default();
-    loop {
+    while !stopping.is_cancelled() {
         let put = put(client, form).await;
         let pause = if matches!(put, Ok(true)) {
             RECHECK
@@ -137,7 +144,8 @@ async fn keep_in_place(client: &Client, form: &UrlForm) -> Infallible {
             Err(error) if error.is_conflict() => {}
             Err(error) => last_error.warn(&error, "cannot register the webhook URL"),
         }
-        sleep(pause).await;
+        // Elapsed: the next check is due.
+        let _ = timeout(pause, stopping.cancelled()).await;
     }
 }
 

@@ -11,6 +11,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::*;
@@ -26,6 +27,8 @@ struct Server {
     answered: Vec<String>,
     /// The next write to this path is rejected with this status.
     refused: Option<(String, u16)>,
+    /// A write is committed after this time, also if its client has gone.
+    commits_after: Duration,
 }
 
 type Shared = Arc<Mutex<Server>>;
@@ -86,10 +89,18 @@ fn client(server: &Shared) -> Client {
             }
             let bytes = request.into_body().collect_bytes().await.unwrap();
             let body = serde_json::from_slice(&bytes).unwrap_or_default();
-            let mut server = server.lock().unwrap();
-            let (code, answer) = server.answer(&method, uri.path(), body);
-            let name = uri.path().rsplit('/').next().unwrap_or_default();
-            server.answered.push(format!("{method} {name} {code}"));
+            let answered = tokio::spawn(async move {
+                if method != Method::GET {
+                    let after = server.lock().unwrap().commits_after;
+                    sleep(after).await;
+                }
+                let mut server = server.lock().unwrap();
+                let (code, answer) = server.answer(&method, uri.path(), body);
+                let name = uri.path().rsplit('/').next().unwrap_or_default();
+                server.answered.push(format!("{method} {name} {code}"));
+                (code, answer)
+            });
+            let (code, answer) = answered.await.unwrap();
             let body = Body::from(answer.to_string().into_bytes());
             Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
         }
@@ -155,9 +166,8 @@ fn the_rights_are_those_that_the_replicas_use_and_name_each_object() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_url_is_registered_when_a_crd_comes_and_restored_at_the_end() {
-    let server = Shared::default();
+/// Starts the registration of a URL; returns how to stop it, and its end.
+fn registering(server: &Shared) -> (oneshot::Sender<()>, JoinHandle<()>) {
     let options = Registration {
         url: "https://127.0.0.1:9443".parse().unwrap(),
         force: false,
@@ -169,8 +179,32 @@ async fn a_url_is_registered_when_a_crd_comes_and_restored_at_the_end() {
     let stopped = async {
         let _ = stopped.await;
     };
-    let (_, run) = registered(options, client(&server), Metrics::default(), stopped).unwrap();
-    let running = tokio::spawn(run);
+    let (_, run) = registered(options, client(server), Metrics::default(), stopped).unwrap();
+    (stop, tokio::spawn(async { run.await.unwrap() }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_url_that_is_being_registered_at_the_end_is_restored_too() {
+    let server = Shared::default();
+    server.lock().unwrap().put(CRD, crd());
+    server.lock().unwrap().commits_after = Duration::from_secs(3);
+    let (stop, running) = registering(&server);
+    sleep(Duration::from_secs(1)).await;
+    stop.send(()).unwrap();
+    running.await.unwrap();
+    sleep(Duration::from_secs(10)).await;
+    let objects = &server.lock().unwrap().objects;
+    assert_eq!(objects.len(), 1, "the configuration is deleted");
+    assert_eq!(
+        objects[CRD]["spec"]["conversion"],
+        crd()["spec"]["conversion"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_url_is_registered_when_a_crd_comes_and_restored_at_the_end() {
+    let server = Shared::default();
+    let (stop, running) = registering(&server);
     sleep(Duration::from_millis(100)).await;
     let created = format!("{CONFIGURATIONS}/{CONFIGURATION}");
     assert!(server.lock().unwrap().objects.contains_key(&created));
@@ -195,7 +229,7 @@ async fn a_url_is_registered_when_a_crd_comes_and_restored_at_the_end() {
     // A conflict at the end is retried.
     server.lock().unwrap().refused = Some((CRD.to_owned(), 409));
     stop.send(()).unwrap();
-    running.await.unwrap().unwrap();
+    running.await.unwrap();
     let server = server.lock().unwrap();
     assert!(!server.objects.contains_key(&created));
     let restored = &server.objects[CRD];
