@@ -27,7 +27,7 @@ struct Server {
     answered: Vec<String>,
     /// The next write to this path is rejected with this status.
     refused: Option<(String, u16)>,
-    /// A write is committed after this time, also if its client has gone.
+    /// A write is committed after this time, even if its client has gone.
     commits_after: Duration,
 }
 

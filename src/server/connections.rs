@@ -60,8 +60,8 @@ pub(super) struct Connections {
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Connections by client address and number. A flood replaces a connection with each one that it
-    /// opens, so that [`Table::victim`] must not look at those of all addresses.
+    /// Connections by client address and number. In a flood, each new connection replaces another, so
+    /// [`Table::victim`] looks only at those of the addresses with the most.
     by_peer: HashMap<IpAddr, BTreeMap<u64, Arc<Slot>>>,
     next: u64,
 }
@@ -230,11 +230,11 @@ impl Table {
         // A connection with a request in progress is closed only for an address with far fewer
         // connections.
         let may_cut = own <= most / 2;
-        let slots = self
+        let largest = self
             .by_peer
             .iter()
             .filter(|(peer, slots)| slots.len() + usize::from(**peer == newcomer) == most);
-        let candidates = slots
+        let candidates = largest
             .flat_map(|(_, slots)| slots.values())
             .map(|slot| (slot.state.lock().key(), slot))
             .filter(|((is_answer, _), _)| may_cut || !is_answer);

@@ -12,14 +12,15 @@ use crate::client::Transport;
 use crate::load::{Call, Load};
 use crate::replica::Replica;
 
-/// Number of replacements in each way; more of them, up to [`MOST_SWAPS`], until clients were shown
-/// [`SHOWN`] certificates.
+/// Minimum number of replacements in each way.
 const SWAPS: u32 = 60;
+/// Maximum number of replacements, if clients were not shown [`SHOWN`] certificates before.
 const MOST_SWAPS: u32 = 240;
-/// The manager reads the files every ten seconds. A read that meets a pair of which one half is replaced
-/// keeps the served certificate.
+/// Minimum number of certificates that clients are shown. The manager reads the files every ten seconds,
+/// and keeps the served certificate if only one of the two files is replaced then.
 const SHOWN: usize = 4;
-/// About a second; ten seconds are no multiple of it, or every read could meet such a pair.
+/// Time between two replacements. Ten seconds are not a multiple of it; otherwise every read could be in
+/// the middle of a replacement.
 const PERIOD: Duration = Duration::from_millis(1070);
 
 /// Calls one replica while `swap` replaces its certificate.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 
-/// Five times the promised time, because other tests run concurrently; on an idle machine.
+/// Limit on an idle machine: five times the promised time, because other tests run concurrently.
 const WITHIN_A_SECOND: Duration = Duration::from_secs(5);
 
 fn start() -> Cluster {
