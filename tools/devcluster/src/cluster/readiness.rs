@@ -10,8 +10,8 @@ use crate::load::load_factor;
 use crate::nodes::takes_pods;
 use crate::process::POLL;
 
-/// Limit on an idle machine, where a start takes some 5 s. Beside a run of all tests and two compilations it took
-/// 46 s.
+/// Limit on an idle machine, where a start takes some 5 s. Beside a run of all tests and two
+/// compilations it took 46 s.
 const READY_LIMIT: Duration = Duration::from_secs(90);
 
 impl Cluster {
