@@ -36,7 +36,8 @@ RUN touch src/main.rs src/lib.rs && \
     cp "target/${CARGO_BUILD_TARGET:-.}/release/manager" /manager
 
 FROM scratch AS prebuilt
-ARG TARGETARCH=amd64
+# Without a default, which BuildKit would use in place of the architecture of --platform.
+ARG TARGETARCH
 LABEL org.opencontainers.image.title="quartet-operator" \
       org.opencontainers.image.description="Memcached, Nginx, ElasticWeb and HelloWorld operators in one manager" \
       org.opencontainers.image.licenses="Apache-2.0"

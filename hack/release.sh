@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# The steps of a release that need no registry. .github/workflows/release.yml also runs them.
+# The steps of a release. .github/workflows/release.yml also runs them.
 #
 #   hack/release.sh check [VERSION]     whether this commit can be released as VERSION
 #   hack/release.sh notes VERSION       the section of CHANGELOG.md
 #   hack/release.sh artifacts VERSION ARCHITECTURE…
 #       everything that users download, in target/release-artifacts, with checksums
+#   hack/release.sh digest NAME         the digest of an image or a chart in its registry
 #
-# PROJECT and CHANGELOG are the files that it reads, ARTIFACTS is the folder that it writes.
+# PROJECT and CHANGELOG are the files and CATALOG is the folder that it reads; ARTIFACTS is the folder
+# that it writes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 PROJECT=${PROJECT:-src/packaging/project.yaml}
 CHANGELOG=${CHANGELOG:-CHANGELOG.md}
+CATALOG=${CATALOG:-catalog/quartet-operator}
 ARTIFACTS=${ARTIFACTS:-target/release-artifacts}
 
 fail() {
@@ -23,7 +26,7 @@ sources_version() { sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1; 
 
 # Prints all problems, not only the first one.
 check() {
-    local version=${1:-$(sources_version)} failed=0 field value
+    local version=${1:-$(sources_version)} failed=0 field value file
     problem() {
         echo "release: $*" >&2
         failed=1
@@ -43,7 +46,13 @@ check() {
     done
     while read -r value; do
         problem "$value names the account quartet-operator, which nobody owns"
-    done < <(git grep -lE '(ghcr\.io|github\.com)/quartet-operator/' -- '*.md')
+    done < <(git grep -lE '(ghcr\.io|github\.com|githubusercontent\.com)/quartet-operator/' -- '*.md')
+    # Made again, an earlier file would name its images by tags, which a mirror of digests lacks.
+    for file in "$CATALOG"/quartet-operator.v*.yaml; do
+        [ ! -e "$file" ] || [ "${file##*/quartet-operator.v}" = "$version.yaml" ] ||
+            grep -q '^image: .*@sha256:' "$file" ||
+            problem "$file names its bundle by a tag: take the file from olm-….tar.gz of that release"
+    done
     [ -z "$(git status --porcelain)" ] || problem "there are uncommitted changes"
     return "$failed"
 }
@@ -104,6 +113,13 @@ artifacts() {
     cat "$ARTIFACTS/SHA256SUMS"
 }
 
+# `skopeo inspect` without --raw rejects a chart (https://github.com/containers/skopeo/issues/1933).
+digest() {
+    local sum
+    sum=$(skopeo inspect --raw "docker://$1" | sha256sum) || fail "no digest of $1"
+    echo "sha256:${sum%% *}"
+}
+
 action=${1:-}
 [ $# -eq 0 ] || shift
 case $action in
@@ -112,5 +128,7 @@ notes) [ $# -eq 1 ] || fail "usage: see the head of $0"
     notes "$@" ;;
 artifacts) [ $# -ge 2 ] || fail "usage: see the head of $0"
     artifacts "$@" ;;
+digest) [ $# -eq 1 ] || fail "usage: see the head of $0"
+    digest "$@" ;;
 *) fail "usage: see the head of $0" ;;
 esac

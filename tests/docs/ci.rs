@@ -132,3 +132,21 @@ fn packages_that_a_real_node_lacks_are_named_in_one_line_before_any_build() {
     );
     assert!(said.contains("apt-get install buildah skopeo"), "{said}");
 }
+
+#[test]
+fn a_library_that_debian_renamed_for_64_bit_time_is_found() {
+    let programs = Pretended::with_tests("renamed", 0);
+    let apt_get = "#!/bin/sh\nfor name; do :; done\ncase $name in *t64) : >${name}_1_amd64.deb ;; *) exit 1 ;; esac\n";
+    programs.program("apt-get", apt_get);
+    let package = |name: &str| {
+        let mut script = Command::new("hack/e2e/packages.sh");
+        let script = script.arg(name).current_dir(root());
+        let script = script.env("PATH", programs.path());
+        let output = script.env("XDG_CACHE_HOME", &programs.0).output();
+        String::from_utf8_lossy(&output.expect("it runs").stdout).into_owned()
+    };
+    for _ in 0..2 {
+        let file = package("libssl3");
+        assert!(file.ends_with("/libssl3t64_1_amd64.deb\n"), "{file}");
+    }
+}

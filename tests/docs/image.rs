@@ -183,3 +183,10 @@ fn the_builder_is_of_the_toolchain_that_the_sources_name() {
     let builder = format!("ARG BUILDER_IMAGE=docker.io/library/rust:{version}-alpine\n");
     assert!(dockerfile.contains(&builder), "{builder}");
 }
+
+#[test]
+fn the_architecture_of_the_image_has_no_default() {
+    // BuildKit would use it for every --platform (https://github.com/docker/buildx/issues/510).
+    let dockerfile = fs::read_to_string(root().join("Dockerfile")).expect("a Dockerfile");
+    assert!(dockerfile.contains("\nARG TARGETARCH\n"));
+}

@@ -22,10 +22,16 @@ const DECIDED: [&str; 4] = [
 const CHANGELOG: &str = "# Changelog\n\n## Unreleased\n\n* Later.\n\n## 9.9.9 – 2026-11-21\n\n\
                          * This.\n\n## 9.9.8 – 2026-11-20\n\n* Before.\n";
 
-/// Whether the script succeeds with such files, and what it says.
-fn release(name: &str, project: [&str; 4], arguments: &[&str]) -> (bool, String) {
+/// The folder of a test, which has a catalog.
+fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("release-{name}"));
     fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+/// Whether the script succeeds with such files, and what it says.
+fn release(name: &str, project: [&str; 4], arguments: &[&str]) -> (bool, String) {
+    let folder = folder(name);
     let (file, changelog) = (folder.join("project.yaml"), folder.join("CHANGELOG.md"));
     let text = format!("{}\nmaintainer: Somebody\n", project.join("\n"));
     fs::write(&file, text).expect("written");
@@ -34,6 +40,7 @@ fn release(name: &str, project: [&str; 4], arguments: &[&str]) -> (bool, String)
         .args(arguments)
         .env("PROJECT", file)
         .env("CHANGELOG", changelog)
+        .env("CATALOG", folder)
         .output()
         .expect("it runs");
     let said = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
@@ -70,4 +77,44 @@ fn the_notes_of_a_release_are_its_section_of_the_changelog() {
     assert_eq!(said.trim(), "* This.");
     let (is_well, _) = release("no-notes", DECIDED, &["notes", "9.9.7"]);
     assert!(!is_well);
+}
+
+#[test]
+fn a_release_is_refused_while_the_catalog_names_an_earlier_one_by_tag() {
+    let check = || release("catalog", DECIDED, &["check", "9.9.9"]).1;
+    let catalog = folder("catalog");
+    let write = |version: &str, image: &str| {
+        let file = catalog.join(format!("quartet-operator.v{version}.yaml"));
+        fs::write(file, format!("---\nimage: {image}\n")).expect("written");
+    };
+    write("9.9.9", "registry.test/bundle:v9.9.9");
+    write("9.9.8", "registry.test/bundle:v9.9.8");
+    let said = check();
+    assert!(said.contains("v9.9.8.yaml names its bundle by a tag"), "{said}");
+    assert!(!said.contains("v9.9.9.yaml"), "{said}");
+    write("9.9.8", "registry.test/bundle@sha256:00");
+    let said = check();
+    assert!(!said.contains("by a tag"), "{said}");
+}
+
+#[test]
+fn the_digest_of_a_chart_is_that_of_its_manifest() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let programs = folder("digest");
+    let skopeo = programs.join("skopeo");
+    let text = "#!/bin/sh\n[ \"$*\" = 'inspect --raw docker://registry.test/chart:1' ] && printf '{}'\n";
+    fs::write(&skopeo, text).expect("written");
+    fs::set_permissions(&skopeo, fs::Permissions::from_mode(0o755)).expect("executable");
+    let path = format!("{}:{}", programs.display(), env!("PATH"));
+    let digest = |name: &str| {
+        let mut script = Command::new(root().join("hack/release.sh"));
+        let output = script.args(["digest", name]).env("PATH", &path).output();
+        let output = output.expect("it runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.success(), said)
+    };
+    let of_braces = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a\n";
+    assert_eq!(digest("registry.test/chart:1"), (true, of_braces.to_owned()));
+    assert_eq!(digest("registry.test/none:1"), (false, String::new()));
 }

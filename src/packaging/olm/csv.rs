@@ -36,13 +36,14 @@ pub fn csv(release: &Release) -> Result<Value, ManifestError> {
     let kinds = kinds();
     let names: Vec<_> = kinds.iter().map(|kind| kind.kind).collect();
     let controllers: Vec<_> = kinds.iter().map(|kind| kind.controller_name()).collect();
+    let description = template::with(release.fields(), json!({ "ROWS": rows(&kinds) }));
     let fields = json!({
         "KINDS": names,
         "CONTROLLERS": controllers,
         "LABELS": labels(release),
         "EXAMPLES": examples()?,
         "NAMESPACE": template::config("manager/namespace.yaml")?.to_string(),
-        "DESCRIPTION": template::text("olm/description.md", &json!({ "ROWS": rows(&kinds) }))?,
+        "DESCRIPTION": template::text("olm/description.md", &description)?,
         "ICON": ByteString(template::read("docs/icon.svg")?.into()),
         "OWNED": owned(),
         "DEPLOYMENT_LABELS": deployment["metadata"]["labels"],
