@@ -98,10 +98,4 @@ impl RequestError {
     pub(crate) fn is_ambiguous(&self) -> bool {
         self.status().is_none_or(|status| status.code >= 500)
     }
-
-    /// Whether a `test` operation of a JSON patch failed.
-    pub(crate) fn is_failed_test(&self) -> bool {
-        self.status()
-            .is_some_and(|status| status.code == 422 && status.message.contains("testing path"))
-    }
 }

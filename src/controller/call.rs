@@ -147,7 +147,8 @@ impl Caller {
     /// A JSON patch (RFC 6902) of the object, or of its status.
     ///
     /// # Errors
-    /// 422 if a `test` operation fails, 404 if the object does not exist.
+    /// 409 if it replaces the resourceVersion by one that the object does not have, 422 if an operation
+    /// fails (also a `test`, for which there is no other text), 404 if the object does not exist.
     pub(crate) async fn json_patch<T: DeserializeOwned>(
         &self,
         at: Location<'_>,

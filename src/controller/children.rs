@@ -173,18 +173,19 @@ impl Children {
         store.get(key)
     }
 
-    /// The selector of the Deployment of the resource `uid` that an older operator created.
-    pub(crate) fn preserved_selector(&self, uid: &str) -> Option<Box<Value>> {
-        let deployments = self.store(DEPLOYMENT)?.indexed(uid);
+    /// The selector of the Deployment of the resource `uid` in `namespace` that an older operator created.
+    pub(crate) fn preserved_selector(&self, namespace: &str, uid: &str) -> Option<Box<Value>> {
+        let deployments = self.store(DEPLOYMENT)?.indexed(namespace, uid);
         let deployment = deployments.first()?.workload()?;
         deployment.preserved_selector.clone()
     }
 
-    /// Whether the resource `uid` has a child with pods, and all such children have rolled out their
-    /// latest spec with every pod available.
-    pub(crate) fn is_rolled_out(&self, uid: &str) -> bool {
+    /// Whether the resource `uid` in `namespace` has a child with pods, and all such children have rolled
+    /// out their latest spec with every pod available.
+    pub(crate) fn is_rolled_out(&self, namespace: &str, uid: &str) -> bool {
         let makers = self.stores.iter().filter(|(kind, _)| kind.has_pods);
-        let mut children = makers.flat_map(|(_, store)| store.indexed(uid)).peekable();
+        let children = makers.flat_map(|(_, store)| store.indexed(namespace, uid));
+        let mut children = children.peekable();
         children.peek().is_some() && !children.any(|child| child.is_rolling_out())
     }
 
@@ -202,10 +203,11 @@ impl Children {
         cached.fingerprint.filter(|_| is_owned)
     }
 
-    /// The children of the resource `uid` for its status: the child with pods, those pods, and all
-    /// others. If several have pods, the status counts those of the `wanted` one.
+    /// The children of the resource `uid` in `namespace` for its status: the child with pods, those pods,
+    /// and all others. If several have pods, the status counts those of the `wanted` one.
     pub(crate) fn observed(
         &self,
+        namespace: &str,
         uid: &str,
         wanted: Option<(ChildKind, &str)>,
     ) -> (
@@ -215,7 +217,7 @@ impl Children {
     ) {
         let stores = self.stores.iter();
         let children = stores.flat_map(|(kind, store)| {
-            let children = store.indexed(uid).into_iter();
+            let children = store.indexed(namespace, uid).into_iter();
             children.map(move |child| (*kind, child))
         });
         let mut children: Vec<_> = children.collect();
@@ -248,7 +250,7 @@ impl Children {
     /// The live pods of the child `kind` with the key `key`, sorted by name.
     fn pods(&self, kind: ChildKind, key: &ObjectKey) -> Vec<ObservedPod> {
         let index = pod_index(kind.kind, key.namespace(), key.name());
-        let pods = self.pods.indexed(&index);
+        let pods = self.pods.indexed(key.namespace(), &index);
         let mut live: Vec<_> = pods
             .iter()
             .filter(|pod| pod.live)

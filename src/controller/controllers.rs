@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::Stream;
@@ -53,7 +54,8 @@ const LAST_EVENTS: Duration = Duration::from_millis(500);
 pub struct Options {
     /// Client of all requests but watches; must not retry.
     pub client: kube::Client,
-    /// Client of watches; must not have a read timeout.
+    /// Client of lists and watches. A read timeout must be longer than a watch may be silent, which is a
+    /// minute (`WATCH_SECONDS` of the informers).
     pub watch_client: kube::Client,
     /// The operators to run.
     pub operators: Vec<&'static dyn Operator>,
@@ -128,6 +130,7 @@ pub async fn run(
     let context = Context {
         settings: options.settings.clone(),
         shard: options.shard.clone(),
+        namespaces: options.namespaces.clone(),
         max_concurrent_rollouts: options.max_concurrent_rollouts,
         caller: caller.until(stopping.clone()),
         recorder,
@@ -157,10 +160,11 @@ pub async fn run(
             options.namespaces.clone(),
         );
         running.informers.spawn(async move { Ok(looks.await) });
+        let begun = Arc::new(AtomicBool::new(false));
         for _ in 0..options.workers {
             let (name, synced) = (name.clone(), synced.clone());
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));
-            let reconciler = Arc::clone(&reconciler);
+            let (reconciler, begun) = (Arc::clone(&reconciler), Arc::clone(&begun));
             let (leadership, stopping) = (options.leadership.clone(), stopping.clone());
             // With cluster-wide permissions, any namespace works.
             let namespace = only_namespace(&options).unwrap_or("default").to_owned();
@@ -173,10 +177,12 @@ pub async fn run(
                     let reconciler = Arc::clone(&reconciler);
                     async move { reconciler.reconcile(&key).await }
                 });
+                // The worker that starts first, so that this comes before all other requests.
+                let begins = !begun.swap(true, Ordering::Relaxed);
                 tokio::select! {
                     biased;
                     // Runs concurrently with the workers, which wait for it only if a child is missing.
-                    () = async { reconciler.begin(&namespace).await; pending().await } => Ok(()),
+                    () = async { reconciler.begin(&namespace).await; pending().await }, if begins => Ok(()),
                     ended = work => ended,
                 }
             });

@@ -38,8 +38,8 @@ impl Reconciler {
         Arc::clone(&self.resources)
     }
 
-    /// Called once when this process leads. Reads the revision since which no other manager writes;
-    /// after an error, it is read when it is needed.
+    /// Called by one worker, once, when this process leads. Reads the revision since which no other
+    /// manager writes; after an error, it is read when it is needed.
     pub(crate) async fn begin(&self, namespace: &str) {
         if let Err(error) = self.first_revision(namespace).await {
             debug!(controller = self.controller, %error, "the revision is not known yet");
@@ -77,7 +77,7 @@ impl Reconciler {
         }
         let waited = self.pacer.reconcile_begins(key);
         let next = self.reconcile_as_read(&cached).await;
-        let is_rolled_out = self.children.is_rolled_out(uid);
+        let is_rolled_out = self.children.is_rolled_out(key.namespace(), uid);
         self.pacer.reconcile_ended(key, waited, is_rolled_out);
         if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
             self.states.hold(key, uid, asked);
@@ -90,11 +90,20 @@ impl Reconciler {
     }
 
     async fn reconcile_as_read(&self, cached: &CachedResource) -> Result<Action, Failure> {
-        self.strip_legacy_finalizers(cached).await?;
+        // A policy may reject it. That is reported, and prevents neither the children nor the status.
+        let stripped = match self.strip_legacy_finalizers(cached).await {
+            // Nothing more may be sent now.
+            Err(error) if error.is_fenced() || error.retry_after().is_some() => {
+                return Err(error.into());
+            }
+            stripped => stripped,
+        };
         if cached.meta.deleting {
             // The garbage collector deletes the children. A child that is created now would outlive a
             // foreground deletion of its owner, or delay it.
-            return Ok(Action::AwaitChange);
+            return stripped
+                .map(|()| Action::AwaitChange)
+                .map_err(Failure::from);
         }
         let read: Value = serde_json::from_str(&cached.spec).unwrap_or_default();
         let version = self.version_of(cached);
@@ -106,6 +115,8 @@ impl Reconciler {
         };
         let mut outcome = match (&desired, ensured) {
             (Ok(children), Some(ensured)) => {
+                let ensured =
+                    ensured.and_then(|it| stripped.map(|()| it).map_err(ApplyError::Failed));
                 if self.becomes_ready(&resource, children)
                     && let Ok(ensured) = &ensured
                     && !self.is_current(&resource, ensured).await?
@@ -117,8 +128,16 @@ impl Reconciler {
                     Err(next) => return Ok(next),
                 }
             }
-            (Err(refused), _) if !resource.paused => Outcome::problem(refused.problem()),
-            _ => Outcome::default(),
+            _ => {
+                // Nothing is applied, so an earlier failure does not last.
+                self.states.unconfirmed(&resource, None);
+                let refused = desired.as_ref().err().filter(|_| !resource.paused);
+                Outcome {
+                    problem: refused.map(ValidationError::problem),
+                    failure: stripped.err(),
+                    ..Outcome::default()
+                }
+            }
         };
         let is_degraded = outcome.problem.is_some();
         // During a `Retry-After`, the only status that is written is that of a degraded resource.
@@ -135,14 +154,24 @@ impl Reconciler {
         let written = self
             .write_status_if_due(at, cached, (&resource, &desired), &outcome)
             .await;
+        let requeue_after = outcome.requeue_after;
         match (outcome.failure, written) {
+            // Of two errors, the one after which the next request must wait longer.
+            (Some(failure), Err(error))
+                if error.is_fenced() || error.retry_after() > failure.retry_after() =>
+            {
+                Err(Failure {
+                    error,
+                    requeue_after,
+                })
+            }
             (Some(error), _) => Err(Failure {
                 error,
-                requeue_after: outcome.requeue_after,
+                requeue_after,
             }),
             (None, Err(error)) => Err(error.into()),
             (None, Ok(settle)) => {
-                let delay = [outcome.requeue_after, settle].into_iter().flatten().min();
+                let delay = [requeue_after, settle].into_iter().flatten().min();
                 Ok(delay.map_or(Action::AwaitChange, Action::RequeueAfter))
             }
         }
@@ -175,10 +204,8 @@ impl Reconciler {
         let is_told = status::condition(&resource.status, status::READY).is_some_and(|ready| {
             ready.status == "True" && ready.observed_generation == Some(resource.generation)
         });
-        let is_rolled_out = || {
-            self.children.is_rolled_out(&resource.uid)
-                || children.iter().all(|child| !child.kind.has_pods)
-        };
+        let is_rolled_out =
+            || self.is_rolled_out(resource) || children.iter().all(|child| !child.kind.has_pods);
         !is_told && is_rolled_out()
     }
 

@@ -114,7 +114,7 @@ reasons! {
     ReplicaFailure,
     /// The API server rejects a child for another reason.
     ApplyRefused,
-    /// A child cannot be written at the moment; the write is retried.
+    /// A child, or the finalizers of the resource, cannot be written at the moment; the write is retried.
     ApplyFailed,
     /// A child is being deleted.
     ChildTerminating,

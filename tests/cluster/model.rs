@@ -42,7 +42,9 @@ enum Step {
     Delete(&'static str, Named, Named),
     Get(&'static str),
     Look(&'static str),
+    /// A JSON patch that begins with this operation on the version.
     Status {
+        operation: &'static str,
         version: Named,
         status: Value,
     },
@@ -102,6 +104,8 @@ fn comparable(answer: &Answer) -> Value {
     json!({
         "code": answer.code,
         "reason": answer.reason,
+        // Of a failed JSON patch, whose details are empty. The model words others in its own way.
+        "message": (object["details"] == json!({})).then(|| &object["message"]),
         "ends": object["metadata"].get("deletionTimestamp").is_some(),
         "fields": fields.collect::<Vec<_>>(),
         "ports": ports.collect::<Vec<_>>(),

@@ -103,12 +103,14 @@ impl<T: Object> Store<T> {
         self.state.lock().objects.get(key).cloned()
     }
 
-    /// The objects whose [`Object::index`] is `value`, in any order.
-    pub fn indexed(&self, value: &str) -> Vec<Arc<T>> {
+    /// The objects in `namespace` whose [`Object::index`] is `value`, in any order. The index alone is not
+    /// enough: an object of another namespace may name the UID of an owner in this one.
+    pub fn indexed(&self, namespace: &str, value: &str) -> Vec<Arc<T>> {
         let state = self.state.lock();
         let keys = state.index.get(value);
         keys.into_iter()
             .flatten()
+            .filter(|key| key.namespace() == namespace)
             .filter_map(|key| state.objects.get(key).cloned())
             .collect()
     }

@@ -15,11 +15,15 @@ pub(crate) struct LostChildren {
 }
 
 impl LostChildren {
-    /// Records that the resource `uid` has lost a child, unless the cache shows the resource as
-    /// deleted: such an entry would never be removed.
-    pub(crate) fn note(&self, uid: &str, is_known: impl FnOnce() -> bool) {
+    /// Records that the resource `uid` has lost a child, if it is known. An entry of a deleted resource
+    /// would never be removed.
+    pub(crate) fn note(&self, uid: &str, is_known: impl Fn() -> bool) {
+        // An object that only names this UID, in another namespace, changes no entry.
+        if !is_known() {
+            return;
+        }
         self.uids.lock().insert(uid.into());
-        // Checked after the insert, since the resource may be deleted concurrently.
+        // Checked again after the insert, since the resource may be deleted concurrently.
         if !is_known() {
             self.forget(uid);
         }

@@ -37,14 +37,34 @@ fn another_child_with_pods_is_not_ready_while_it_is_rolling_out() {
         let children = Children::default();
         children.put_written(DEPLOYMENT, &deployment("main", &rolled_out()));
         children.put_written(DEPLOYMENT, &deployment("other", &status));
-        let (workload, pods, others) = children.observed("owner", Some((DEPLOYMENT, "main")));
+        let (workload, pods, others) = children.observed("ns", "owner", Some((DEPLOYMENT, "main")));
         assert!(workload.is_some() && pods.is_empty());
         let [other] = others.as_slice() else {
             panic!("{others:?}");
         };
         assert_eq!((other.kind, other.name.as_str()), (DEPLOYMENT, "other"));
         assert_eq!(other.not_ready.as_deref(), not_ready, "{status}");
-        assert_eq!(children.is_rolled_out("owner"), not_ready.is_none());
-        assert!(!children.is_rolled_out("nobody"));
+        assert_eq!(children.is_rolled_out("ns", "owner"), not_ready.is_none());
+        assert!(!children.is_rolled_out("ns", "nobody"));
     }
+}
+
+#[test]
+fn an_object_of_another_namespace_that_names_the_owner_is_no_child() {
+    let children = Children::default();
+    let mut foreign = deployment("main", &json!({}));
+    foreign["metadata"]["namespace"] = "another".into();
+    foreign["metadata"]["uid"] = "foreign".into();
+    foreign["spec"]["selector"] = json!({"matchLabels": {"app": "foreign"}});
+    children.put_written(DEPLOYMENT, &foreign);
+    assert!(children.preserved_selector("ns", "owner").is_none());
+    assert!(!children.is_rolled_out("ns", "owner"), "it has no child");
+    let (workload, _, others) = children.observed("ns", "owner", None);
+    assert!(workload.is_none() && others.is_empty());
+
+    children.put_written(DEPLOYMENT, &deployment("main", &rolled_out()));
+    assert!(children.preserved_selector("ns", "owner").is_none());
+    assert!(children.is_rolled_out("ns", "owner"));
+    let (workload, _, others) = children.observed("ns", "owner", None);
+    assert!(workload.is_some_and(|it| it.is_complete()) && others.is_empty());
 }

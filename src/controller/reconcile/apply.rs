@@ -1,5 +1,6 @@
 //! Applies the children of one resource and interprets the answers of the API server. Nothing is sent
-//! while the children are as desired. The only GET follows an ambiguous rejection.
+//! while the children are as desired. A child is read only if the cache does not show enough: after a
+//! rejection, if this field manager has not applied it, or if another writer keeps changing it.
 
 mod checks;
 mod deletion;
@@ -44,7 +45,8 @@ impl Reconciler {
         let mut ensured = Ensured::default();
         for child in children {
             // Read for each child: applying the one before may have adopted an object.
-            let selector = self.children.preserved_selector(&resource.uid);
+            let (namespace, uid) = (&resource.namespace, &resource.uid);
+            let selector = self.children.preserved_selector(namespace, uid);
             let preserved = selector.map(|selector| kept::keeping(child, &selector));
             let child = preserved.as_ref().unwrap_or(child);
             let wanted = Wanted::new(resource, child);
@@ -74,6 +76,12 @@ impl Reconciler {
         self.memos.forget(uid);
         self.pacer.ended(resource);
         self.children.lost_children.forget(uid);
+    }
+
+    /// Whether the resource has pods, and all of them are of its latest children and available.
+    pub(super) fn is_rolled_out(&self, resource: &Resource) -> bool {
+        let (namespace, uid) = (&resource.namespace, &resource.uid);
+        self.children.is_rolled_out(namespace, uid)
     }
 
     /// A resource as the owner of its children.
@@ -152,7 +160,7 @@ impl Reconciler {
             Some((Blocker::Problem(problem), wait)) => {
                 return Err(ApplyError::Blocked(problem, wait));
             }
-            Some((Blocker::Rollout, wait)) if !self.children.is_rolled_out(&resource.uid) => {
+            Some((Blocker::Rollout, wait)) if !self.is_rolled_out(resource) => {
                 return Err(pending_rollout(wanted, wait));
             }
             Some((Blocker::NotFound(problem), wait)) => return Err(not_found(problem, wait)),

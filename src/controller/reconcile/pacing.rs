@@ -12,8 +12,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tracing::info;
 
-use crate::api::Kind;
+use crate::controller::cache::cached::CachedResource;
+use crate::controller::cache::store::Store;
 use crate::controller::children::Children;
+use crate::controller::event_handlers::QueueHandle;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::{Priority, Queue};
@@ -25,11 +27,13 @@ pub(in crate::controller) const RESYNC: Duration = Duration::from_secs(60);
 pub(crate) struct Pacer {
     /// Name of the controller, for the log and the metric.
     controller: String,
-    /// `kind` of the owners of its Deployments.
-    kind: &'static str,
     /// Maximum number of concurrent rollouts; 0 means no limit.
     limit: usize,
+    /// Only resources in these namespaces are reconciled; all if empty.
+    pub(super) namespaces: BTreeSet<String>,
     queue: Arc<Queue<ObjectKey>>,
+    /// The resources of the kind, of this shard.
+    resources: Arc<Store<CachedResource>>,
     children: Arc<Children>,
     metrics: Arc<Metrics>,
     state: Mutex<State>,
@@ -51,19 +55,20 @@ impl State {
 }
 
 impl Pacer {
-    /// A pacer of the Deployments of the resources of `kind`.
+    /// A pacer of the Deployments of the resources of `handle`.
     pub(crate) fn new(
-        kind: &'static Kind,
+        handle: &QueueHandle,
         limit: usize,
-        queue: Arc<Queue<ObjectKey>>,
+        namespaces: BTreeSet<String>,
         children: Arc<Children>,
         metrics: Arc<Metrics>,
     ) -> Self {
         Pacer {
-            controller: kind.controller_name(),
-            kind: kind.kind,
+            controller: handle.kind.controller_name(),
             limit,
-            queue,
+            namespaces,
+            queue: Arc::clone(&handle.queue),
+            resources: Arc::clone(&handle.resources),
             children,
             metrics,
             state: Mutex::default(),
@@ -147,7 +152,8 @@ impl Pacer {
         }
     }
 
-    /// The resources with a paced rollout that an earlier leader started.
+    /// The resources with a paced rollout that an earlier leader started. Not those that this manager does
+    /// not reconcile: nothing would free their slots.
     fn found_rolling(&self) -> BTreeSet<ObjectKey> {
         let stores = self.children.stores().iter();
         stores
@@ -158,10 +164,18 @@ impl Pacer {
             })
             .filter_map(|child| {
                 let owner = child.owner.as_ref()?;
-                let namespace = child.meta.key.namespace();
-                (*owner.kind == *self.kind).then(|| ObjectKey::new(namespace, &owner.name))
+                let key = ObjectKey::new(child.meta.key.namespace(), &owner.name);
+                self.is_reconciled(&key, &owner.uid).then_some(key)
             })
             .collect()
+    }
+
+    /// Whether this manager reconciles the resource `uid` of this kind. With several namespaces, the cache
+    /// has the resources of all.
+    fn is_reconciled(&self, key: &ObjectKey, uid: &str) -> bool {
+        let is_watched = self.namespaces.is_empty() || self.namespaces.contains(key.namespace());
+        let known = self.resources.get(key);
+        is_watched && known.is_some_and(|known| *known.meta.uid == *uid)
     }
 
     fn wake_next(&self, state: &mut State) {

@@ -1,5 +1,6 @@
 //! What a reconciler consists of. Its methods are in the other files of `reconcile`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub(super) const STALE_RETRY: Duration = Duration::from_secs(1);
 pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) shard: Option<Shard>,
+    /// Only resources in these namespaces are reconciled; all if empty.
+    pub(crate) namespaces: BTreeSet<String>,
     /// Maximum number of concurrent rollouts of changed defaults per kind; 0 means no limit.
     pub(crate) max_concurrent_rollouts: usize,
     pub(crate) caller: Caller,
@@ -92,9 +95,9 @@ impl Reconciler {
             resources: Arc::clone(&handle.resources),
             states: Arc::clone(&handle.states),
             pacer: Pacer::new(
-                kind,
+                handle,
                 context.max_concurrent_rollouts,
-                Arc::clone(queue),
+                context.namespaces,
                 Arc::clone(&children),
                 Arc::clone(&metrics),
             ),

@@ -81,11 +81,13 @@ impl Reconciler {
             return Ok(Some(left));
         }
         // The precondition: the status must not go to a new resource of the same name, must not
-        // claim a spec that the cache does not show yet, and must not replace an unseen status.
+        // claim a spec that the cache does not show yet, and must not replace an unseen status. The
+        // API server answers 409 if the resource has another version. A `test` would be answered 422,
+        // without a text that names the cause (apiserver `endpoints/handlers/patch.go`).
         let version = cached.meta.resource_version.to_string();
-        let test = json!({"op": "test", "path": "/metadata/resourceVersion", "value": version});
+        let read = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": version});
         let add = format!(r#"{{"op":"add","path":"/status","value":{wanted_text}}}"#);
-        let operations = format!("[{test},{add}]");
+        let operations = format!("[{read},{add}]");
         #[cfg(test)]
         let operations = match twins::is(Twin::BlindStatus) {
             true => format!("[{add}]"),
@@ -120,7 +122,7 @@ impl Reconciler {
                 debug!(%error, "the resource is gone");
                 Ok(Some(jittered_retry()))
             }
-            Err(error) if error.is_failed_test() => {
+            Err(error) if error.is_conflict() => {
                 debug!(%error, "the resource was changed");
                 let known = self.resources.get(key);
                 let is_newer = |known: Arc<CachedResource>| {
@@ -157,7 +159,8 @@ impl Reconciler {
         let desired = desired.as_deref().unwrap_or_default();
         let makes_pods = desired.iter().find(|child| child.kind.has_pods);
         let wanted = makes_pods.map(|child| (child.kind, child.name.as_str()));
-        let (workload, pods, others) = self.children.observed(&resource.uid, wanted);
+        let (namespace, uid) = (&resource.namespace, &resource.uid);
+        let (workload, pods, others) = self.children.observed(namespace, uid, wanted);
         let now = crate::controller::clock::now();
         Observed {
             workload,

@@ -13,6 +13,7 @@ mod paced;
 mod requests;
 mod shards;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -123,12 +124,15 @@ impl Scenario {
                     .push((line.clone(), body.clone()));
                 log.lock().expect("not poisoned").push((line, body));
                 match answer {
-                    Some((code, object)) => Ok::<_, std::convert::Infallible>(
-                        Response::builder()
-                            .status(code)
-                            .body(Body::from(object.to_string().into_bytes()))
-                            .expect("a response"),
-                    ),
+                    Some((code, object)) => {
+                        let mut response = Response::builder().status(code);
+                        // As the API server does.
+                        if let Some(seconds) = object["details"]["retryAfterSeconds"].as_u64() {
+                            response = response.header("Retry-After", seconds);
+                        }
+                        let body = Body::from(object.to_string().into_bytes());
+                        Ok::<_, std::convert::Infallible>(response.body(body).expect("a response"))
+                    }
                     None => std::future::pending().await,
                 }
             }
@@ -139,6 +143,7 @@ impl Scenario {
         let context = Context {
             settings: Settings::default(),
             shard,
+            namespaces: BTreeSet::new(),
             max_concurrent_rollouts: 1,
             caller: Caller::new(kube::Client::new(service, "default"), Leadership::sole()),
             recorder,

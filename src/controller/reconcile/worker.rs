@@ -10,7 +10,7 @@ use futures::FutureExt;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
 use tracing::field::Empty;
-use tracing::{Instrument, debug, error, info_span, warn};
+use tracing::{Instrument, debug, error, error_span, warn};
 
 use crate::controller::metrics::{Metrics, Outcome};
 use crate::controller::object::ObjectKey;
@@ -45,7 +45,8 @@ where
     F: Future<Output = Result<Action, Failure>>,
 {
     while let Some(key) = queue.get().await {
-        let span = info_span!(
+        // Of the highest level, so that the lines of every log level have its fields.
+        let span = error_span!(
             "reconcile",
             controller,
             namespace = key.namespace(),
@@ -53,6 +54,7 @@ where
             reconcileID = format!("{:016x}", fastrand::u64(..)),
             otel.status_code = Empty,
         );
+        debug!(parent: &span, "the reconcile started");
         let started = Instant::now();
         let running = metrics.reconcile_started(&controller);
         // `done` returns the key in every case. Locks guard all state that outlives a panic.
@@ -116,11 +118,17 @@ where
                 Outcome::Timeout
             }
         };
+        let took = started.elapsed();
+        debug!(
+            result = ?outcome,
+            took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            "the reconcile ended"
+        );
         if !matches!(outcome, Outcome::Success | Outcome::RequeueAfter) {
             // After the last log line of the reconcile.
             span.record("otel.status_code", "ERROR");
         }
-        metrics.reconcile_ended(&controller, outcome, started.elapsed());
+        metrics.reconcile_ended(&controller, outcome, took);
         queue.done(&key);
         drop(entered);
         // A reconcile that sends nothing waits for nothing. Without this, the workers of a new leader would

@@ -117,6 +117,7 @@ impl Random {
                 Step::Create("memcacheds", body)
             }
             _ => Step::Status {
+                operation: self.one(&["test", "replace"]),
                 version: self.named(),
                 status: json!({"conditions": [{
                     "type": "Ready", "status": self.one(&["True", "False"]), "reason": "R", "message": "m",

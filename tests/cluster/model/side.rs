@@ -141,14 +141,19 @@ impl Side {
                 answer.object = answer.object["items"].get(0).cloned().unwrap_or_default();
                 answer
             }
-            Step::Status { version, status } => {
+            Step::Status {
+                operation,
+                version,
+                status,
+            } => {
                 let plural = "memcacheds";
                 let now = self.get(plural).await;
                 let version = self.named(*version, "resourceVersion", plural, now.as_ref());
-                let operations = json!([
-                    {"op": "test", "path": "/metadata/resourceVersion", "value": version},
-                    {"op": "add", "path": "/status", "value": status},
-                ]);
+                let version = version.map(|version| {
+                    json!({"op": operation, "path": "/metadata/resourceVersion", "value": version})
+                });
+                let add = json!({"op": "add", "path": "/status", "value": status});
+                let operations: Value = version.into_iter().chain([add]).collect();
                 let target = format!("{}/status?fieldManager=ours", self.path(plural, NAME));
                 let form = "application/json-patch+json";
                 let answer = self.send("PATCH", &target, form, &operations).await;

@@ -114,9 +114,16 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         ] {
             for (fault, times, code) in [("F04", 5, 503), ("F05", 10, 409)] {
                 let name = format!("the first {times} writes of each {what} are answered {code}");
+                // A conflict of a status waits a second for the event of the other change.
+                let conflicts = if (what, code) == ("status", 409) {
+                    times
+                } else {
+                    0
+                };
+                let promised = CONVERGES_WITHIN + Duration::from_secs(conflicts);
                 let scenario = Scenario::new(fault, name, workload, move |rig| {
                     let rules = first_writes(resources, times, &failure(code), false);
-                    in_spite_of(rig, rules, CONVERGES_WITHIN).boxed()
+                    in_spite_of(rig, rules, promised).boxed()
                 });
                 let is_short = (what, times, workload) == ("Deployment", 10, Change);
                 all.push(if is_short { scenario.short() } else { scenario });

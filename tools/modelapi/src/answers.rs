@@ -188,12 +188,12 @@ impl ApiServer {
                 return Answer::failure(400, "BadRequest", "this is no JSON patch");
             };
             let operations: json_patch::Patch = operations;
-            if let Err(error) = json_patch::patch(&mut object, &operations.0) {
-                let what = "the server rejected our request due to an error in our request";
-                let path = error.path;
-                let message = format!("{what}: testing path {path}: {}", error.kind);
-                return Answer::failure(422, "Invalid", &message);
+            if json_patch::patch(&mut object, &operations.0).is_err() {
+                return Answer::failed_patch();
             }
+        }
+        if let Some(refusal) = precondition(definition, &id, Some(&found), &object) {
+            return refusal;
         }
         let manager = call.parameter("fieldManager").unwrap_or("unknown");
         if definition.is_custom {
@@ -270,4 +270,43 @@ fn is_served(definition: &Definition, path: &str) -> bool {
 fn not_found(definition: &Definition, target: &Target) -> Answer {
     let what = format!("{} {:?} not found", definition.resource(), target.name);
     Answer::failure(404, "NotFound", &what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_is_of_the_version_that_it_names_and_a_failed_test_has_no_text() {
+        let server = ApiServer::new(Vec::new());
+        let id = ObjectId::new("deployments", "ns", "one");
+        server.write(&id, &json!({"spec": {"replicas": 1}}), "user");
+        let patch = |operation: &str, version: &str| {
+            let answer = server.answer(
+                &Call {
+                    method: http::Method::PATCH,
+                    path: "/apis/apps/v1/namespaces/ns/deployments/one".to_owned(),
+                    query: Vec::new(),
+                    content_type: "application/json-patch+json".to_owned(),
+                    body: json!([
+                        {"op": operation, "path": "/metadata/resourceVersion", "value": version},
+                        {"op": "replace", "path": "/spec/replicas", "value": 2},
+                    ]),
+                },
+                None,
+            );
+            let text = |field: &str| answer.body[field].as_str().map(str::to_owned);
+            (answer.code, text("reason"), text("message"))
+        };
+        let failure = |code: u16, reason: &str, message: &str| {
+            let text = |text: &str| Some(text.to_owned());
+            (code, text(reason), text(message))
+        };
+        let message = "the server rejected our request due to an error in our request";
+        assert_eq!(patch("test", "7"), failure(422, "Invalid", message));
+        let message = "Operation cannot be fulfilled on deployments.apps \"one\": the object has been \
+                       modified; please apply your changes to the latest version and try again";
+        assert_eq!(patch("replace", "7"), failure(409, "Conflict", message));
+        assert_eq!(patch("replace", "1").0, 200);
+    }
 }

@@ -20,7 +20,7 @@ pub(crate) fn wrong_uid(
     Answer::failure(409, "Conflict", &message)
 }
 
-/// What an apply names of the object that it is for.
+/// What an apply or a patched object names of the object that it is for.
 pub(crate) fn precondition(
     definition: &Definition,
     id: &ObjectId,

@@ -65,6 +65,15 @@ impl Answer {
         }
     }
 
+    /// A JSON patch of which an operation fails, also a `test`. The API server does not tell which
+    /// (apimachinery `NewGenericServerResponse`).
+    pub fn failed_patch() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        let mut answer = Answer::failure(422, "Invalid", message);
+        answer.body["details"] = json!({});
+        answer
+    }
+
     pub(crate) fn with_causes(mut self, causes: Vec<Value>) -> Self {
         self.body["details"] = json!({"causes": causes});
         self

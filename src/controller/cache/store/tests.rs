@@ -309,7 +309,7 @@ fn the_index_follows_every_change() {
     let store = Store::<Thing>::default();
     let names = |owner| {
         let mut names: Vec<_> = store
-            .indexed(owner)
+            .indexed("default", owner)
             .iter()
             .map(|thing| thing.key.name().to_owned())
             .collect();
@@ -319,6 +319,7 @@ fn the_index_follows_every_change() {
     store.applied(owned("a", "one", 1));
     store.applied(owned("b", "one", 2));
     assert_eq!(names("one"), ["a", "b"]);
+    assert!(store.indexed("another", "one").is_empty());
     store.applied(owned("a", "two", 3));
     assert_eq!(
         (names("one"), names("two")),

@@ -93,7 +93,8 @@ fn was_written(asked: &Mutex<Vec<String>>) -> bool {
 }
 
 /// An API server with one Memcached, which takes `patch_time` for a patch. Watches have no events;
-/// `absent` is an unknown plural. Also returns the received requests.
+/// `absent` is an unknown plural, or a name that cannot be looked for. Also returns the received
+/// requests.
 fn api_server(
     patch_time: Duration,
     absent: &'static str,
@@ -125,7 +126,7 @@ fn api_server(
                     403,
                     json!({"kind": "Status", "status": "Failure", "code": 403, "message": "no"}),
                 )
-            } else if plural == absent {
+            } else if plural == absent || query.contains(&format!("metadata.name%3D{absent}&")) {
                 (
                     404,
                     json!({"kind": "Status", "status": "Failure", "code": 404, "message": "no"}),
@@ -214,6 +215,23 @@ async fn a_kind_that_is_not_installed_is_asked_for_now_and_then_and_holds_up_no_
         "{asked:?}"
     );
     assert_eq!(count("/nginxes?"), 11, "at once, then every three seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_worker_of_a_kind_asks_for_the_revision_even_if_that_fails() {
+    let (client, asked) = api_server(Duration::ZERO, "-");
+    let mut options = options(client);
+    // Without a resource: it would ask again before it gets a child.
+    options
+        .operators
+        .retain(|operator| operator.kind().kind == "Nginx");
+    timeout(LONG, run(options, sleep(Duration::from_secs(1))))
+        .await
+        .unwrap()
+        .unwrap();
+    let asked = asked.lock().unwrap();
+    let lists = asked.iter().filter(|line| line.contains("name%3D-&"));
+    assert_eq!(lists.count(), 1, "{asked:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -58,6 +58,20 @@ fn a_resource_that_lost_a_child_is_noted_and_no_other_life_of_it() {
 }
 
 #[test]
+fn a_loss_stays_noted_if_another_namespace_has_an_object_that_names_the_owner() {
+    let scene = Scene::new(&[]);
+    scene.holds("Nginx", "ns", "web");
+    let own = child("web", &[reference(NGINX, "Nginx web")]);
+    let mut foreign = own.clone();
+    foreign["metadata"]["namespace"] = "another".into();
+    for lost in [own, foreign] {
+        scene.deployment_changed(Change::Deleted(deployment(&lost)));
+    }
+    assert!(scene.handlers.children.lost_children.contains("Nginx-web"));
+    assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
+}
+
+#[test]
 fn an_owner_that_is_not_the_controller_is_not_woken() {
     let scene = Scene::new(&[]);
     scene.holds("Nginx", "ns", "web");

@@ -16,7 +16,7 @@ use crate::operators::{ChildSummary, Problem, Reason, Resource, status};
 
 /// When a Deployment may be changed.
 pub(super) enum Pace {
-    /// Now: a user requested it, or edited the Deployment.
+    /// Now: a user requested it, it only repairs drift, or the Deployment is not available.
     Now,
     /// Now, as a paced rollout.
     Turn,
@@ -182,13 +182,14 @@ impl Reconciler {
         };
         // An unavailable Deployment is changed at once: the change cannot reduce availability, and it
         // might never free its slot.
-        if is_requested || !self.children.is_rolled_out(&resource.uid) {
+        if is_requested || !self.is_rolled_out(resource) {
             return Pace::Now;
         }
         if self.pacer.may_begin(&wanted.resource_key()) {
             return Pace::Turn;
         }
         let is_as_applied = |observed: &Fingerprint| match stamp {
+            // Even if its status is Ready: the Deployment may have drifted while no manager ran.
             Some(stamp) => stamp.desired == Hash(observed.fields),
             // Written by a release without stamps: keeps the readiness of that release.
             None => status::condition(&resource.status, status::READY)

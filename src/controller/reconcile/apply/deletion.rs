@@ -21,8 +21,8 @@ impl Reconciler {
         let optional = self.operator.owns().iter().filter(|owned| owned.optional);
         let stores = optional.filter_map(|it| Some((it.kind, self.children.store(it.kind)?)));
         let found = stores.flat_map(|(kind, store)| {
-            let children = store.indexed(&resource.uid).into_iter();
-            children.map(move |child| (kind, child))
+            let children = store.indexed(&resource.namespace, &resource.uid);
+            children.into_iter().map(move |child| (kind, child))
         });
         let is_unwanted = |(kind, child): &(ChildKind, Arc<CachedChild>)| {
             let is_retained = child.owner.as_ref().is_some_and(|owner| owner.retained);

@@ -54,7 +54,7 @@ impl Reconciler {
             // The old selector and ports match the existing pods; the new ones only those of the
             // rollout.
             let is_service = wanted.child.kind == SERVICE;
-            if is_service && !self.children.is_rolled_out(&wanted.resource.uid) {
+            if is_service && !self.is_rolled_out(wanted.resource) {
                 return Err(pending_rollout(wanted, jittered_retry()));
             }
             if let Some(patch) = adoption::patch(&object, manager, &wanted.resource.uid) {

@@ -173,6 +173,46 @@ async fn a_status_that_is_due_waits_for_the_retry_after_of_a_child_unless_it_is_
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_retry_after_of_a_status_counts_even_if_a_child_failed_before_it() {
+    let busy = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 429, "message": "busy",
+        "details": {"retryAfterSeconds": 7},
+    });
+    let scenario = Scenario::new(move |line, _| match line {
+        line if line.contains("/status") => Some((429, busy.clone())),
+        _ => refusal(500, "failed calling webhook: no endpoints", "", ""),
+    });
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect_err("tried again");
+    tokio::time::advance(Duration::from_millis(501)).await;
+    let error = scenario.reconcile().await.expect_err("tried again");
+    assert!(error.contains("busy"), "{error}");
+    assert_eq!(scenario.sent(), [APPLY, APPLY, STATUS]);
+    let next = scenario.reconcile().await;
+    assert_eq!(next, Ok(Action::Held(Duration::from_secs(7))));
+    assert_eq!(scenario.sent(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_before_a_pause_or_an_invalid_spec_does_not_count_after_it() {
+    let paused = json!({"quartet-operator.example.com/paused": "true"});
+    for (size, annotations) in [(2, paused), (-1, json!({}))] {
+        let conflict = || refusal(409, "the object has been modified", "", "");
+        let scenario = ready_then(conflict).await;
+        scenario.holds(2, spec_changed());
+        scenario.reconcile().await.expect_err("tried again");
+        let metadata = json!({"generation": 3, "annotations": annotations});
+        scenario.holds(size, json!({"metadata": metadata}));
+        scenario.reconcile().await.expect("nothing is applied");
+        tokio::time::advance(Duration::from_secs(31)).await;
+        scenario.holds(2, json!({"metadata": {"generation": 4}}));
+        scenario.told();
+        scenario.reconcile().await.expect_err("tried again");
+        assert_eq!(scenario.told(), Vec::<String>::new(), "it has just begun");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_that_does_not_start_is_named_and_degrades_after_a_minute() {
     let scenario = ready_then(|| None).await;
     let mut incomplete = rolled_out(1);
@@ -224,8 +264,22 @@ async fn a_status_is_written_only_onto_the_version_it_was_computed_for() {
     let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
     assert_eq!(
         body[0],
-        json!({"op": "test", "path": "/metadata/resourceVersion", "value": "1"})
+        json!({"op": "replace", "path": "/metadata/resourceVersion", "value": "1"})
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_changed_before_its_status_is_written_waits_for_its_event() {
+    let scenario = Scenario::new(|line, body| match line {
+        line if line.contains("/status") => refusal(409, "the object has been modified", "", ""),
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("applied");
+    tokio::time::advance(Duration::from_secs(20)).await;
+    let next = scenario.reconcile().await;
+    assert_eq!(next, Ok(Action::RequeueAfter(Duration::from_secs(1))));
+    assert_eq!(scenario.sent(), [APPLY, STATUS]);
 }
 
 static ANSWERED: AtomicBool = AtomicBool::new(false);

@@ -74,6 +74,24 @@ async fn what_is_no_longer_wanted_is_deleted_and_what_is_retained_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_of_another_namespace_that_names_the_resource_is_not_deleted() {
+    let scenario = server(1);
+    let reference = json!({
+        "apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "cache", "uid": "owner",
+        "controller": true,
+    });
+    let foreign = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "foreign", "namespace": "another", "ownerReferences": [reference]},
+    });
+    let foreign = applied(&foreign, 2);
+    scenario.children.put_written(CONFIG_MAP, &foreign);
+    scenario.holds(1, memory(json!(8)));
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [claim(false), files(false), set(false)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deletion_that_fails_is_an_error_unless_the_child_is_gone() {
     for (code, is_error) in [(404, false), (500, true)] {
         let scenario = server_whose_deletions(2, code);

@@ -1,5 +1,6 @@
 //! A changed default of the operator: paced rollouts.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -8,6 +9,7 @@ use super::{FORCE, Scenario, applied, rolled_out, willing};
 use crate::controller::drift::fingerprint::APPLIED;
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
+use crate::operators::DEPLOYMENT;
 
 fn stamp_of(body: &Value) -> Value {
     let text = body["metadata"]["annotations"][APPLIED].as_str();
@@ -65,6 +67,25 @@ async fn a_changed_default_waits_for_its_turn_and_is_ready_meanwhile() {
         !scenario.reconciler.pacer.may_begin(&another),
         "the place is taken"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_drifted_waits_too_and_is_not_ready_meanwhile() {
+    let scenario = of_another_default().await;
+    let another = ObjectKey::new("ns", "another");
+    assert!(scenario.reconciler.pacer.may_begin(&another));
+    let mut edited = rolled_out(1);
+    edited["spec"]["template"]["spec"]["automountServiceAccountToken"] = true.into();
+    for (version, state, ready) in [(9, rolled_out(1), "True"), (10, edited, "False")] {
+        scenario.deployment_is(version, state);
+        for _ in 0..2 {
+            scenario.reconcile().await.expect("reconciled");
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert_eq!(scenario.condition("Ready").0, ready);
+    }
+    assert_eq!(scenario.condition("Ready").1, "RolloutQueued");
+    assert!(!scenario.sent().contains(&FORCE.to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,25 +154,51 @@ async fn a_resource_that_gives_up_its_turn_holds_up_no_other() {
     assert!(scenario.reconciler.pacer.may_begin(&later));
 }
 
-#[tokio::test(start_paused = true)]
-async fn another_leader_finds_what_is_rolling_in_the_cache() {
-    let scenario = of_another_default().await;
+/// A Deployment of the Memcached `rolling` with the UID `o`, in a paced rollout.
+fn rolling_in(namespace: &str) -> Value {
     let stamp = json!({"generation": 1, "spec": "00", "desired": "00", "paced": true}).to_string();
-    let rolling = json!({
+    let owner = json!({
+        "apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "rolling", "uid": "o",
+        "controller": true,
+    });
+    json!({
         "metadata": {
-            "name": "rolling", "namespace": "ns", "uid": "u", "resourceVersion": "3", "generation": 2,
-            "annotations": {APPLIED: stamp},
-            "ownerReferences": [{"apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "rolling", "uid": "o", "controller": true}],
+            "name": "rolling", "namespace": namespace, "uid": "u", "resourceVersion": "3",
+            "generation": 2, "annotations": {APPLIED: stamp}, "ownerReferences": [owner],
         },
         "status": {"observedGeneration": 1},
-    });
-    scenario
-        .children
-        .put_written(crate::operators::DEPLOYMENT, &rolling);
-    assert!(
-        !scenario
-            .reconciler
-            .pacer
-            .may_begin(&ObjectKey::new("ns", "another"))
-    );
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_leader_finds_what_is_rolling_in_the_cache() {
+    for watched in [BTreeSet::new(), BTreeSet::from(["ns".to_owned()])] {
+        let mut scenario = of_another_default().await;
+        scenario.reconciler.pacer.namespaces = watched;
+        scenario.holds(1, json!({"metadata": {"name": "rolling", "uid": "o"}}));
+        let rolling = rolling_in("ns");
+        scenario.children.put_written(DEPLOYMENT, &rolling);
+        let another = ObjectKey::new("ns", "another");
+        assert!(!scenario.reconciler.pacer.may_begin(&another));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_of_a_resource_that_is_not_reconciled_here_takes_no_place() {
+    for (what, namespace, known) in [
+        ("deleted, or of another shard", "ns", None),
+        ("replaced by another of that name", "ns", Some("later")),
+        ("of a namespace that is not watched", "other", Some("o")),
+    ] {
+        let mut scenario = of_another_default().await;
+        scenario.reconciler.pacer.namespaces = BTreeSet::from(["ns".to_owned()]);
+        if let Some(uid) = known {
+            let metadata = json!({"name": "rolling", "namespace": namespace, "uid": uid});
+            scenario.holds(1, json!({"metadata": metadata}));
+        }
+        let rolling = rolling_in(namespace);
+        scenario.children.put_written(DEPLOYMENT, &rolling);
+        let another = ObjectKey::new("ns", "another");
+        assert!(scenario.reconciler.pacer.may_begin(&another), "{what}");
+    }
 }

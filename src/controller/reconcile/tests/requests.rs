@@ -11,6 +11,9 @@ use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
 use crate::operators::DEPLOYMENT;
 
+/// Removes the finalizer of an older operator.
+const STRIP: &str = "PATCH /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds/cache?…";
+
 #[tokio::test(start_paused = true)]
 async fn a_new_resource_costs_one_unforced_apply_and_one_status_later() {
     let scenario = Scenario::new(willing);
@@ -93,6 +96,47 @@ async fn fault_33_the_finalizer_of_an_older_operator_is_stripped_and_no_other() 
     let sent = scenario.sent.lock().expect("not poisoned").clone();
     assert_eq!(sent.len(), 1);
     assert_eq!(sent[0].1[2]["value"], json!(["theirs.example.com/one"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_that_stays_is_told_and_prevents_neither_children_nor_status() {
+    let scenario = Scenario::new(|line, body| match line {
+        line if line.contains("memcacheds/cache?") => refusal(403, "denied by a policy", "", ""),
+        line => willing(line, body),
+    });
+    let finalizers = json!(["cache.example.com/finalizer"]);
+    scenario.holds(1, json!({"metadata": {"finalizers": finalizers}}));
+    scenario.asks_to_stay_away(Duration::from_secs(7));
+    scenario.reconcile().await.expect_err("tried again");
+    assert_eq!(scenario.sent(), Vec::<String>::new(), "nothing else");
+    tokio::time::advance(Duration::from_secs(7)).await;
+    let error = scenario.reconcile().await.expect_err("tried again");
+    assert!(error.contains("denied by a policy"), "{error}");
+    assert_eq!(scenario.sent(), [STRIP, APPLY]);
+    tokio::time::advance(Duration::from_secs(30)).await;
+    scenario.reconcile().await.expect_err("tried again");
+    assert_eq!(scenario.sent(), [STRIP, STATUS]);
+    let (status, reason, message) = scenario.condition("Degraded");
+    assert_eq!((status.as_str(), reason.as_str()), ("True", "ApplyFailed"));
+    assert!(message.contains("denied by a policy"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_resource_with_a_finalizer_that_stays_has_a_status() {
+    let scenario = Scenario::new(|line, body| match line {
+        line if line.contains("memcacheds/cache?") => refusal(403, "denied by a policy", "", ""),
+        line => willing(line, body),
+    });
+    let finalizers = json!(["cache.example.com/finalizer"]);
+    let paused = json!({"quartet-operator.example.com/paused": "true"});
+    let metadata = json!({"finalizers": finalizers, "annotations": paused});
+    scenario.holds(1, json!({"metadata": metadata}));
+    scenario.reconcile().await.expect_err("tried again");
+    tokio::time::advance(Duration::from_secs(4)).await;
+    let error = scenario.reconcile().await.expect_err("tried again");
+    assert!(error.contains("denied by a policy"), "{error}");
+    assert_eq!(scenario.sent(), [STRIP, STRIP, STATUS]);
+    assert_eq!(scenario.condition("Ready").1, "Paused");
 }
 
 #[tokio::test(start_paused = true)]

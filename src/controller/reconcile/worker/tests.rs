@@ -2,6 +2,7 @@
 //! no effect on others.
 
 mod containment;
+mod logged;
 mod retries;
 mod turns;
 

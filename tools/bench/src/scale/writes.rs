@@ -104,11 +104,12 @@ fn patch_status(table: &Table, call: &Call, key: &str) -> Done {
         let operations: json_patch::Patch = serde_json::from_value(call.body.clone())
             .map_err(|error| Answer::failure(400, "BadRequest", &error.to_string()))?;
         let mut patched = live.clone();
-        json_patch::patch(&mut patched, &operations.0).map_err(|error| {
-            let message =
-                format!("the server rejected our request due to an error in our request: {error}");
-            Answer::failure(422, "Invalid", &message)
-        })?;
+        json_patch::patch(&mut patched, &operations.0).map_err(|_| Answer::failed_patch())?;
+        let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+        if version(&patched) != version(&live) {
+            let what = "the object has been modified";
+            return Err(Answer::failure(409, "Conflict", what));
+        }
         let mut object = live;
         object["status"] = patched["status"].take();
         is_ready = says_ready(&object);

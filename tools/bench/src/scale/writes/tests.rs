@@ -59,7 +59,7 @@ fn a_status_is_written_onto_the_version_that_was_read_only() {
             "type": "Ready", "status": "True", "observedGeneration": generation,
         }]});
         let operations = json!([
-            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
             {"op": "add", "path": "/status", "value": status},
         ]);
         let call = call("application/json-patch+json", operations);
@@ -71,7 +71,7 @@ fn a_status_is_written_onto_the_version_that_was_read_only() {
         )
     };
     let refused = patch(&"1".into(), 1);
-    assert_eq!((refused.code, refused.is_ready), (422, false));
+    assert_eq!((refused.code, refused.is_ready), (409, false));
     let done = patch(&live["metadata"]["resourceVersion"], 1);
     assert_eq!((done.code, done.is_ready), (200, true));
     let now = object(&done);
