@@ -96,6 +96,12 @@ pub(crate) const COMPUTATIONS: usize = 4;
 #[cfg(test)]
 pub(crate) const COMPUTATION_BYTES: usize = 2 * MIB;
 
+/// Maximum bytes of an answer with metrics: of each kind 500 named conditions of up to 480 bytes, and
+/// 200 KB of other series. Further lines are left out.
+pub(crate) const SCRAPE_BYTES: usize = 1224 * KIB;
+/// Number of answers of that size that may be written or sent at the same time.
+pub(crate) const SCRAPES: usize = 2;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +121,7 @@ mod tests {
                 "webhook connections",
                 connections(WEBHOOKS, TLS_CONNECTION_BYTES + FREE_BYTES),
             ),
+            ("answers with metrics", SCRAPES * SCRAPE_BYTES),
             ("calls that share", SHARED_BYTES),
             ("the call that is alone", EXCLUSIVE_BYTES),
             ("work on large calls", COMPUTATIONS * COMPUTATION_BYTES),

@@ -274,7 +274,7 @@ impl<'de, R: Reader> Visitor<'de> for Reading<R> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json<'de>, A::Error> {
-        let mut members = Vec::with_capacity(MEMBERS);
+        let mut members = Vec::new();
         while let Some(Text(name)) = map.next_key()? {
             let member = match self.0.member(&name, &members) {
                 Member::Skip => {
@@ -286,6 +286,9 @@ impl<'de, R: Reader> Visitor<'de> for Reading<R> {
             };
             if members.len() == self.0.limit() {
                 return Err(A::Error::custom("too many members in one object"));
+            }
+            if members.is_empty() {
+                members.reserve(MEMBERS);
             }
             members.push((name, member));
         }

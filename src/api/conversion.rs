@@ -13,8 +13,10 @@ use serde_json::Value;
 
 pub use omitted::OMITTED;
 pub(crate) use omitted::reject_writes;
-pub use raw::{ConversionError, ConvertedText, MOST_VALUES, convert_into};
-pub use spec::{DATA_ANNOTATION, DATA_LIMIT_BYTES, data_needed, hub_spec, other, other_spec};
+pub use raw::{ConversionError, ConvertedText, convert_into};
+pub use spec::{
+    DATA_ANNOTATION, DATA_LIMIT_BYTES, MOST_VALUES, data_needed, hub_spec, other, other_spec,
+};
 
 use super::kind::{Kind, Version};
 pub use super::raw::ANNOTATIONS_LIMIT_BYTES;

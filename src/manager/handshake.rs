@@ -13,7 +13,8 @@ use rustls::crypto::{
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::health::CheckResult;
@@ -21,8 +22,42 @@ use super::health::CheckResult;
 /// Timeout; the default timeout of a kubelet probe is a second.
 const TIMEOUT: Duration = Duration::from_millis(800);
 
+/// How long the result of a handshake is that of other requests, too: anybody may ask for `/readyz`, and
+/// a handshake costs much more than the request.
+const SHARED: Duration = Duration::from_millis(500);
+
+/// A check by handshakes with the listener at `port`, whose results requests share.
+#[derive(Debug, Default)]
+pub(super) struct Handshakes {
+    port: u16,
+    /// Held during a handshake, so that others wait for its result.
+    last: Mutex<Option<(Instant, CheckResult)>>,
+}
+
+impl Handshakes {
+    pub(super) fn with(port: u16) -> Self {
+        Self {
+            port,
+            ..Self::default()
+        }
+    }
+
+    /// The result of a handshake that is not older than [`SHARED`].
+    pub(super) async fn check(&self) -> CheckResult {
+        let mut last = self.last.lock().await;
+        if let Some((at, result)) = last.as_ref()
+            && at.elapsed() < SHARED
+        {
+            return result.clone();
+        }
+        let result = handshake(self.port).await;
+        *last = Some((Instant::now(), result.clone()));
+        result
+    }
+}
+
 /// Performs a TLS handshake with the listener at `port` of this machine.
-pub(super) async fn handshake(port: u16) -> CheckResult {
+async fn handshake(port: u16) -> CheckResult {
     let attempt = async {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
         let connector = TlsConnector::from(Arc::new(client().map_err(io::Error::other)?));
@@ -89,7 +124,29 @@ impl ServerCertVerifier for AnyName {
 mod tests {
     use tokio::net::TcpListener;
 
-    use super::handshake;
+    use super::{Duration, Handshakes, SHARED, handshake};
+
+    #[tokio::test]
+    async fn requests_at_the_same_time_share_a_handshake_and_its_result() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let checks = Handshakes::with(listener.local_addr().unwrap().port());
+        let accepted = async {
+            for _ in 0..2 {
+                let (stream, _) = listener.accept().await.unwrap();
+                drop(stream);
+            }
+            let more = tokio::time::timeout(Duration::from_millis(50), listener.accept());
+            assert!(more.await.is_err(), "one handshake for each moment");
+        };
+        let asked = async {
+            for _ in 0..2 {
+                let (one, other) = tokio::join!(checks.check(), checks.check());
+                assert!(one.is_err() && one == other);
+                tokio::time::sleep(SHARED).await;
+            }
+        };
+        tokio::join!(accepted, asked);
+    }
 
     #[tokio::test]
     async fn a_port_where_nobody_listens_or_nobody_speaks_tls_fails() {

@@ -5,7 +5,10 @@ mod access;
 mod cache;
 mod reviews;
 
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -17,12 +20,14 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use self::access::Access;
 use super::process_metrics::ProcessMetrics;
 use super::supervise::{Group, plain};
 use super::webhooks::until;
-use crate::budget::{FREE_BYTES, METRICS};
+use crate::budget::{METRICS, SCRAPE_BYTES, SCRAPES};
 use crate::certificates::{self, directory, in_memory};
 use crate::config::{Config, MetricsSecurity};
 use crate::packaging::names::METRICS_PATH;
@@ -31,6 +36,10 @@ use crate::shard::Shard;
 use crate::webhook::{ServeError, server_config};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The last line of an answer.
+const END: &str = "# EOF\n";
+/// Longest wait for memory. Prometheus waits 10 s for the whole answer (`scrape_timeout`).
+const MEMORY_WAIT: Duration = Duration::from_secs(8);
 
 /// A registry with the metrics of every process: build information and resource usage. Every metric of
 /// a shard has its selector as a label.
@@ -91,12 +100,68 @@ pub(super) fn start(
 struct Served {
     registry: Registry,
     access: Option<Access>,
+    /// Bytes for answers that are written or sent.
+    memory: Arc<Semaphore>,
+    /// Whether the last answer was cut. Only a change is logged.
+    is_cut: AtomicBool,
+}
+
+impl Served {
+    fn new(registry: Registry, access: Option<Access>) -> Arc<Self> {
+        Arc::new(Self {
+            registry,
+            access,
+            memory: Arc::new(Semaphore::new(SCRAPES * SCRAPE_BYTES)),
+            is_cut: AtomicBool::new(false),
+        })
+    }
+
+    /// All metrics, or the first that fit into [`SCRAPE_BYTES`].
+    fn text(&self) -> Result<String, fmt::Error> {
+        let mut written = Bounded::default();
+        let encoded = encode(&mut written, &self.registry);
+        let (mut text, is_cut) = (written.text, written.is_full);
+        let was_cut = self.is_cut.swap(is_cut, Ordering::Relaxed);
+        if is_cut {
+            text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
+            text.push_str(END);
+            if !was_cut {
+                let limit = SCRAPE_BYTES;
+                tracing::warn!(
+                    limit,
+                    "the metrics are too long; the last ones are left out"
+                );
+            }
+        } else {
+            encoded?;
+        }
+        text.shrink_to_fit();
+        Ok(text)
+    }
+}
+
+/// A text that ends before it is longer than [`SCRAPE_BYTES`], with space for [`END`].
+#[derive(Default)]
+struct Bounded {
+    text: String,
+    is_full: bool,
+}
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        self.is_full |= self.text.len() + part.len() > SCRAPE_BYTES - END.len();
+        if self.is_full {
+            return Err(fmt::Error);
+        }
+        self.text.push_str(part);
+        Ok(())
+    }
 }
 
 fn router(registry: Registry, access: Option<Access>) -> Router {
     Router::new()
         .route(METRICS_PATH, get(scrape))
-        .with_state(Arc::new(Served { registry, access }))
+        .with_state(Served::new(registry, access))
 }
 
 async fn scrape(State(served): State<Arc<Served>>, request: Request) -> Response {
@@ -108,17 +173,21 @@ async fn scrape(State(served): State<Arc<Served>>, request: Request) -> Response
         }
     }
     let slot = request.extensions().get::<Arc<Slot>>().cloned();
-    // Some collectors read files, and encoding takes long with many resources.
-    let text = tokio::task::spawn_blocking(move || {
-        let mut text = String::new();
-        encode(&mut text, &served.registry).map(|()| text)
+    let longest = Arc::clone(&served.memory).acquire_many_owned(SCRAPE_BYTES as u32);
+    let Ok(Ok(mut share)) = timeout(MEMORY_WAIT, longest).await else {
+        let reason = "too many clients read the metrics slowly; try again\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, reason).into_response();
+    };
+    // Some collectors read files, and encoding takes long with many resources. The thread holds the share,
+    // because it does not end if the client disconnects.
+    let answer = tokio::task::spawn_blocking(move || {
+        let text = served.text()?;
+        drop(share.split(SCRAPE_BYTES.saturating_sub(text.len())));
+        Ok::<_, fmt::Error>((text, share))
     });
-    match text.await {
-        Ok(Ok(text)) => {
-            let body = match text.len() > FREE_BYTES {
-                true => long_body(text, (), slot),
-                false => text.into(),
-            };
+    match answer.await {
+        Ok(Ok((text, share))) => {
+            let body = long_body(text, share, slot);
             ([(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response()
         }
         Ok(Err(_)) | Err(_) => {
@@ -130,7 +199,90 @@ async fn scrape(State(served): State<Arc<Served>>, request: Request) -> Response
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+    use prometheus_client::metrics::counter::Counter;
+    use tokio::time::Instant;
+
     use super::*;
+    use crate::controller::Metrics;
+    use crate::controller::metrics::{ConditionView, VisitConditions};
+
+    /// The metrics of every process, and one with a text of this length.
+    fn with_a_long_one(bytes: usize) -> Registry {
+        let mut registry = registry(None);
+        registry.register("long", "x".repeat(bytes), Counter::<u64>::default());
+        registry
+    }
+
+    async fn status(served: &Arc<Served>) -> (StatusCode, Response) {
+        let response = scrape(State(Arc::clone(served)), Request::new(Body::empty())).await;
+        (response.status(), response)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_nobody_reads_have_a_limit_and_the_next_scrape_waits() {
+        let served = Served::new(with_a_long_one(SCRAPE_BYTES - 64 * 1024), None);
+        let (first, held) = status(&served).await;
+        let (second, _also_held) = status(&served).await;
+        assert_eq!([first, second], [StatusCode::OK; 2]);
+        let began = Instant::now();
+        let (third, _) = status(&served).await;
+        assert_eq!(third, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(began.elapsed() >= MEMORY_WAIT, "{:?}", began.elapsed());
+        drop(held);
+        assert_eq!(status(&served).await.0, StatusCode::OK);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_keeps_the_memory_of_its_length_only() {
+        let served = Served::new(registry(None), None);
+        let mut held = Vec::new();
+        for _ in 0..METRICS.connections {
+            let (code, response) = status(&served).await;
+            assert_eq!(code, StatusCode::OK);
+            held.push(response);
+        }
+        drop(held);
+        let free = served.memory.available_permits();
+        assert_eq!(free, SCRAPES * SCRAPE_BYTES);
+    }
+
+    #[test]
+    fn an_answer_beyond_its_limit_ends_with_its_last_whole_line() {
+        for (bytes, is_cut) in [(SCRAPE_BYTES - 64 * 1024, false), (SCRAPE_BYTES, true)] {
+            let served = Served::new(with_a_long_one(bytes), None);
+            let text = served.text().unwrap();
+            assert!(text.len() <= SCRAPE_BYTES && text.ends_with("\n# EOF\n"));
+            assert!(text.contains("\nquartet_operator_build_info{"));
+            assert_eq!(text.contains("long"), !is_cut);
+            assert_eq!(served.is_cut.load(Ordering::Relaxed), is_cut);
+        }
+    }
+
+    /// `SCRAPE_BYTES` leaves 200 KB for all other series.
+    #[test]
+    fn the_named_conditions_of_every_kind_fit_with_the_longest_names() {
+        let mut registry = registry(None);
+        let metrics = Metrics::register(&mut registry);
+        for controller in ["memcached", "nginx", "elasticweb", "helloworld"] {
+            let visit_all: VisitConditions = Box::new(|visit| {
+                for number in 0..500 {
+                    let problem = ConditionView {
+                        type_: "Degraded".to_owned(),
+                        status: "True".to_owned(),
+                        reason: "MinimumReplicasUnavailable".to_owned(),
+                    };
+                    let name = format!("{number:0>253}");
+                    visit(&"n".repeat(63), &name, vec![problem]);
+                }
+            });
+            metrics.resources(controller, visit_all);
+        }
+        let text = Served::new(registry, None).text().unwrap();
+        let named = text.matches("\nquartet_operator_resource_condition{");
+        assert_eq!(named.count(), 4 * 500);
+        assert!(text.len() + 200_000 <= SCRAPE_BYTES, "{}", text.len());
+    }
 
     #[test]
     fn a_scrape_shows_the_build_and_the_process() {

@@ -47,7 +47,7 @@ pub use listen::BindError;
 use listen::listen;
 use requests::RequestCounter;
 use runtime::{runtime, webhook_runtime};
-use signals::Signals;
+pub(crate) use signals::Signals;
 use supervise::{Process, plain};
 use telemetry::LogControl;
 use traces::Traces;
@@ -68,12 +68,13 @@ pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Clients, Cluste
 pub fn run(config: Config) -> Result<(), RunError> {
     let (format, level) = (config.log_format, config.log_level);
     let prepared = runtime().and_then(|runtime| {
+        let signals = listen_for_signals(&runtime)?;
         let traces = telemetry::logged(format, level, || Traces::prepare(runtime.handle()))?;
-        Ok((runtime, traces))
+        Ok((runtime, signals, traces))
     });
     let tracer = match &prepared {
-        Ok((_, Some(traces))) => Some(traces.tracer()),
-        Ok((_, None)) | Err(_) => None,
+        Ok((.., Some(traces))) => Some(traces.tracer()),
+        Ok((.., None)) | Err(_) => None,
     };
     let log = telemetry::start(format, level, tracer);
     for flag in &config.ignored_flags {
@@ -82,11 +83,12 @@ pub fn run(config: Config) -> Result<(), RunError> {
             "this flag of a kubebuilder scaffold has no effect here"
         );
     }
-    let result = prepared.and_then(|(runtime, traces)| {
+    let result = prepared.and_then(|(runtime, signals, traces)| {
         let has_webhooks = config.webhook_address.is_some();
         let webhooks = has_webhooks.then(webhook_runtime).transpose()?;
         let of_webhooks = webhooks.as_ref().map(Runtime::handle);
-        let result = runtime.block_on(start_and_stop(config, log, traces, of_webhooks));
+        let (control, started) = ((log, signals), (traces, of_webhooks));
+        let result = runtime.block_on(start_and_stop(config, control, started));
         // Do not wait for tasks that still run after the stop.
         for runtime in [Some(runtime), webhooks].into_iter().flatten() {
             runtime.shutdown_background();
@@ -100,18 +102,25 @@ pub fn run(config: Config) -> Result<(), RunError> {
     result
 }
 
-async fn start_and_stop(
-    config: Config,
-    log: LogControl,
-    traces: Option<Traces>,
-    webhook_runtime: Option<&Handle>,
-) -> Result<(), RunError> {
-    let refused = |source| RunError::System {
+fn no_signals(source: std::io::Error) -> RunError {
+    RunError::System {
         doing: "listen for signals",
         source,
-    };
-    let mut signals = Signals::listen().map_err(refused)?;
-    tokio::spawn(log.obey_signals().map_err(refused)?);
+    }
+}
+
+fn listen_for_signals(runtime: &Runtime) -> Result<Signals, RunError> {
+    let _context = runtime.enter();
+    Signals::listen().map_err(no_signals)
+}
+
+async fn start_and_stop(
+    config: Config,
+    (log, mut signals): (LogControl, Signals),
+    (traces, webhook_runtime): (Option<Traces>, Option<&Handle>),
+) -> Result<(), RunError> {
+    tokio::spawn(log.obey_signals().map_err(no_signals)?);
+    listen::raise_open_files();
     let mut registry = metrics::registry(config.shard.as_ref());
     let requests = RequestCounter::registered(&mut registry);
     let reads = certificates::Reads::registered(&mut registry);

@@ -1,5 +1,6 @@
 //! The tower layer of every client: counts each request to the API server when it ends
-//! (`rest_client_requests_total`), records the date of the response, and checks the body of a watch.
+//! (`rest_client_requests_total`), logs it at level debug, records the date of the response, and checks the
+//! body of a watch.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,17 +12,24 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use tower::Service;
-use tracing::Span;
+use scopeguard::ScopeGuard;
+use tokio::time::Instant;
+use tower::{BoxError, Service};
+use tracing::level_filters::LevelFilter;
+use tracing::{Level, Span};
 
 use super::server_time::ServerTime;
 use super::short_watches::{CheckedBody, checked, is_watch};
+use crate::error_report::error_report;
 use crate::metric::registered;
+
+/// The label `code` without a response.
+const NO_RESPONSE: &str = "<error>";
 
 /// The labels of the client-go metric of this name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
-    /// Status of the response, or `<error>` without a response.
+    /// Status of the response, or [`NO_RESPONSE`].
     code: String,
     method: String,
     /// Host and port of the API server.
@@ -76,52 +84,101 @@ impl<S, In, Out> Service<Request<In>> for Counted<S>
 where
     S: Service<Request<In>, Response = Response<Out>>,
     S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
 {
     type Response = Response<CheckedBody<Out>>;
-    type Error = S::Error;
+    type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(context)
+        self.inner.poll_ready(context).map_err(Into::into)
     }
 
     fn call(&mut self, request: Request<In>) -> Self::Future {
-        let method = request.method().to_string();
         let is_watch = is_watch(request.uri());
-        let (counter, host) = (self.counter.clone(), Arc::clone(&self.host));
+        // Not `tracing::enabled!`: with a filter for each layer, it can make a layer miss the next event.
+        let is_logged = Level::DEBUG <= LevelFilter::current();
+        let running = Running {
+            counter: self.counter.clone(),
+            method: request.method().to_string(),
+            host: Arc::clone(&self.host),
+            logged: is_logged.then(|| (request.uri().path().to_owned(), Instant::now())),
+        };
         // The span of the call that sends this request: kube's buffer runs in another task.
         let span = Span::current();
         let response = self.inner.call(request);
         Box::pin(async move {
-            let response = response.await;
-            let code = match &response {
+            // A caller that gives up, for example after a deadline, drops this future.
+            let running = scopeguard::guard(running, |running| {
+                running.ended(NO_RESPONSE, || "the caller gave up".to_owned());
+            });
+            let response: Result<_, BoxError> = response.await.map_err(Into::into);
+            let running = ScopeGuard::into_inner(running);
+            match response {
                 Ok(response) => {
                     let date = response.headers().get(header::DATE);
                     let date = date.and_then(|date| date.to_str().ok());
-                    counter.server_time.observe(date);
+                    running.counter.server_time.observe(date);
                     let status = response.status();
                     // Unsigned numbers become text in a trace.
                     span.record("http.response.status_code", i64::from(status.as_u16()));
-                    status.as_str().to_owned()
+                    running.ended(status.as_str(), String::new);
+                    Ok(checked(response, is_watch))
                 }
-                Err(_) => "<error>".to_owned(),
-            };
-            counter
-                .requests
-                .get_or_create(&Labels { code, method, host })
-                .inc();
-            response.map(|response| checked(response, is_watch))
+                Err(error) => {
+                    running.ended(NO_RESPONSE, || error_report(&*error));
+                    Err(error)
+                }
+            }
         })
+    }
+}
+
+/// A request that was sent.
+struct Running {
+    counter: RequestCounter,
+    method: String,
+    /// Host and port of the API server.
+    host: Arc<str>,
+    /// Its path without the query, and its start; `None` if requests are not logged.
+    logged: Option<(String, Instant)>,
+}
+
+impl Running {
+    /// Counts and logs the end. `error` is the reason if there is no response.
+    fn ended(self, code: &str, error: impl FnOnce() -> String) {
+        let (method, host) = (self.method, self.host);
+        if let Some((path, began)) = self.logged {
+            let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let error = Some(error()).filter(|error| !error.is_empty());
+            tracing::debug!(
+                method,
+                path,
+                code,
+                error,
+                took_ms,
+                "request to the API server"
+            );
+        }
+        let code = code.to_owned();
+        let labels = Labels { code, method, host };
+        self.counter.requests.get_or_create(&labels).inc();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+    use std::io;
+    use std::time::Duration;
+
     use axum::http::StatusCode;
     use prometheus_client::encoding::text::encode;
+    use tokio::time::{sleep, timeout};
     use tower::ServiceExt as _;
 
     use super::*;
+    use crate::manager::telemetry::tests::LogLines;
 
     /// A service that is never ready.
     #[derive(Debug)]
@@ -179,6 +236,62 @@ mod tests {
             r#"rest_client_requests_total{code="<error>",method="GET",host="api:6443"} 1"#,
         ] {
             assert!(text.contains(line), "{text}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_its_caller_gives_up_on_is_counted_once() {
+        let mut registry = Registry::default();
+        let counter = RequestCounter::registered(&mut registry);
+        let silent =
+            tower::service_fn(|_: Request<()>| pending::<Result<Response<()>, io::Error>>());
+        let request = Request::put("/a").body(()).unwrap();
+        let call = counter.counted(silent, "api:6443").oneshot(request);
+        assert!(timeout(Duration::from_secs(1), call).await.is_err());
+
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let line = r#"rest_client_requests_total{code="<error>",method="PUT",host="api:6443"} 1"#;
+        assert!(text.contains(line), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_request_is_one_line_at_level_debug_without_its_query() {
+        let lines = LogLines::default();
+        let writer = lines.clone();
+        let log = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_max_level(LevelFilter::DEBUG)
+            .with_writer(move || writer.clone());
+        let _logs = tracing::subscriber::set_default(log.finish());
+        let counter = RequestCounter::registered(&mut Registry::default());
+        for path in ["/answers?secret", "/fails", "/hangs?secret"] {
+            let server = tower::service_fn(async |request: Request<()>| {
+                sleep(Duration::from_millis(7)).await;
+                match request.uri().path() {
+                    "/answers" => Ok(Response::new(())),
+                    "/fails" => Err(io::Error::other("refused")),
+                    _ => pending().await,
+                }
+            });
+            let request = Request::get(path).body(()).unwrap();
+            let call = counter.counted(server, "api:6443").oneshot(request);
+            let _ = timeout(Duration::from_millis(100), call).await;
+        }
+
+        let expected = [
+            r#"path="/answers" code="200" took_ms=7"#,
+            r#"path="/fails" code="<error>" error="refused" took_ms=7"#,
+            r#"path="/hangs" code="<error>" error="the caller gave up" took_ms=100"#,
+        ];
+        let written = lines.written();
+        assert_eq!(written.len(), expected.len(), "{written:?}");
+        for (line, expected) in written.iter().zip(expected) {
+            let expected = format!(r#"request to the API server method="GET" {expected}"#);
+            assert!(
+                line.contains("DEBUG") && line.ends_with(&expected),
+                "{line}"
+            );
         }
     }
 }

@@ -4,15 +4,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// SIGTERM, which the kubelet sends, and SIGINT, which a terminal sends.
 #[derive(Debug)]
-pub(super) struct Signals {
+pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    /// Installs the handlers of both signals for the rest of the process. Call it before other parts
-    /// start: without it, a signal kills the process.
-    pub(super) fn listen() -> std::io::Result<Self> {
+    /// Installs the handlers of both signals for the rest of the process. Call it first, in a runtime:
+    /// without it, a signal kills the process, or is ignored if it is the first of its container.
+    pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -20,7 +20,7 @@ impl Signals {
     }
 
     /// Waits for the next signal, and returns its name.
-    pub(super) async fn next(&mut self) -> &'static str {
+    pub(crate) async fn next(&mut self) -> &'static str {
         tokio::select! {
             Some(()) = self.terminate.recv() => "SIGTERM",
             Some(()) = self.interrupt.recv() => "SIGINT",

@@ -18,7 +18,7 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, Registry, fmt};
 
-use self::lines::{JsonLines, write_text};
+use self::lines::{JsonLines, SpanFields, write_text};
 use crate::config::{LogFormat, LogLevel};
 use crate::trace_target::TRACES;
 
@@ -51,10 +51,11 @@ pub(super) fn start(format: LogFormat, level: LogLevel, tracer: Option<SdkTracer
 /// Lines on standard error.
 fn lines(format: LogFormat) -> Box<dyn Layer<Registry> + Send + Sync> {
     match format {
-        LogFormat::Json => {
-            let lines = fmt::layer().event_format(JsonLines).with_writer(io::stderr);
-            lines.boxed()
-        }
+        LogFormat::Json => fmt::layer()
+            .fmt_fields(SpanFields)
+            .event_format(JsonLines)
+            .with_writer(io::stderr)
+            .boxed(),
         LogFormat::Text => fmt::layer()
             .with_ansi(io::IsTerminal::is_terminal(&io::stderr()))
             .fmt_fields(fmt::format::debug_fn(write_text).delimited(" "))
@@ -208,6 +209,27 @@ pub(crate) mod tests {
         assert!(is_never_made(None));
         let provider = SdkTracerProvider::builder().build();
         assert!(!is_never_made(Some(provider.tracer("test"))));
+    }
+
+    #[test]
+    fn lines_have_the_fields_of_spans_but_not_of_those_that_exist_only_for_traces() {
+        let buffer = LogLines::default();
+        let written = buffer.clone();
+        let lines = fmt::layer()
+            .fmt_fields(SpanFields)
+            .event_format(JsonLines)
+            .with_writer(move || written.clone())
+            .with_filter(filter(LogLevel::Info));
+        let provider = SdkTracerProvider::builder().build();
+        let subscriber = subscriber(lines, Some(provider.tracer("test")));
+        dispatcher::with_default(&subscriber, || {
+            let _reconcile = info_span!("reconcile", name = "cache").entered();
+            let _call = info_span!(target: TRACES, "API call", url.path = "/apis").entered();
+            tracing::warn!("it failed");
+        });
+        let line = buffer.text();
+        let fields = r#""level":"WARN","name":"cache","message":"it failed","target""#;
+        assert!(line.contains(fields), "{line}");
     }
 
     #[test]

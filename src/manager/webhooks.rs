@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cluster::Clients;
 use super::error::RunError;
-use super::handshake::handshake;
+use super::handshake::Handshakes;
 use super::health::Endpoint;
 use super::namespace::pod_namespace;
 use super::server_time::ServerTime;
@@ -71,12 +71,14 @@ pub(super) fn start(
 /// Adds the readiness checks to `ready`: a certificate that is valid at the time of the API server,
 /// and a listener that completes a TLS handshake.
 fn checked(ready: Endpoint, resolver: Arc<Resolver>, port: u16, time: ServerTime) -> Endpoint {
+    let handshakes = Arc::new(Handshakes::with(port));
     ready.probe("webhook", StatusCode::INTERNAL_SERVER_ERROR, move || {
         let validity = resolver.check_at(time.now());
         let validity = validity.map_err(|reason| reason.to_string());
+        let handshakes = Arc::clone(&handshakes);
         async move {
             validity?;
-            handshake(port).await
+            handshakes.check().await
         }
     })
 }

@@ -24,7 +24,7 @@ use progress::Progress;
 
 pub use crate::api_server::RequestError;
 use crate::config::MigrateStorage;
-use crate::manager::{self, ClusterError, EXIT_USAGE};
+use crate::manager::{self, ClusterError, EXIT_USAGE, Signals};
 use crate::operators::OPERATORS;
 
 /// Concurrent rewrites: enough to keep the API server busy, few enough to leave capacity for other
@@ -51,6 +51,9 @@ pub enum MigrationError {
     /// An operating system resource is not available.
     #[error("cannot start a runtime")]
     Runtime(#[source] io::Error),
+    /// A signal, by its name.
+    #[error("stopped by {0}; run this again to rewrite the other objects")]
+    Stopped(&'static str),
     /// CRDs cannot be migrated in their current form, each for a reason.
     #[error("{}", .0.join("\n"))]
     NotReady(Vec<String>),
@@ -81,13 +84,20 @@ impl MigrationError {
 /// Migrates the CRDs of all kinds that are installed, with progress on standard error.
 ///
 /// # Errors
-/// [`MigrationError`]: nothing was written if it is `NotReady` or `Cluster`.
+/// [`MigrationError`]: nothing was written if it is `Cluster`.
 pub fn run(options: &MigrateStorage) -> Result<(), MigrationError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(MigrationError::Runtime)?;
-    runtime.block_on(migrate_all(options))
+    runtime.block_on(async {
+        // The first process of a container ends at a signal only if it handles it.
+        let mut signals = Signals::listen().map_err(MigrationError::Runtime)?;
+        tokio::select! {
+            result = migrate_all(options) => result,
+            signal = signals.next() => Err(MigrationError::Stopped(signal)),
+        }
+    })
 }
 
 async fn migrate_all(options: &MigrateStorage) -> Result<(), MigrationError> {

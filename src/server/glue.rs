@@ -231,8 +231,9 @@ impl AsyncWrite for Stream {
 #[derive(Clone)]
 pub(super) struct Acceptor {
     tls: Option<Arc<ServerConfig>>,
-    /// Held by the handshake that computes its answer, which takes longer than a call: a flood of
-    /// handshakes waits for this lock, and requests on open connections do not wait for the flood.
+    /// Held by the handshake that computes its answer to the client's first message, which takes longer
+    /// than a call: a flood of handshakes waits for this lock, and requests on open connections do not
+    /// wait for the flood. The answer to a second hello (HelloRetryRequest) is computed without it.
     computes: Arc<Mutex<()>>,
 }
 
@@ -249,9 +250,15 @@ impl Acceptor {
         computes: Arc<Mutex<()>>,
         stream: Stream,
     ) -> io::Result<TlsStream<Stream>> {
+        let closed = stream.slot.closed.clone();
         // Waits for the client's first message.
         let hello = LazyConfigAcceptor::new(Default::default(), stream).await?;
-        let turn = computes.lock().await;
+        // A closed connection leaves the queue, whose length is then that of the table.
+        let turn = tokio::select! {
+            biased;
+            () = closed.cancelled() => return Err(io::ErrorKind::ConnectionAborted.into()),
+            turn = computes.lock() => turn,
+        };
         let answered = hello.into_stream(tls);
         // Requests that have arrived meanwhile are served before the next handshake.
         yield_now().await;

@@ -1,6 +1,6 @@
 //! The webhook server: admission (validation of writes) and conversion between versions, called by the
-//! API server over TLS. Uses `api`, `json` and `server` only. Independent of caches and leader election, so every replica
-//! serves from its start.
+//! API server over TLS. Independent of caches and leader election, so every replica serves from its
+//! start.
 //!
 //! The entry point is [`serve`]: a listener, a source of certificates, the [`Handlers`] of the kinds,
 //! and a stop signal.

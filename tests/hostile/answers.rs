@@ -2,11 +2,11 @@
 
 use futures::future::join_all;
 use serde_json::json;
-use testkit::load_factor;
+use testkit::{Limit, load_factor};
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::manager::{ADMISSION, HOSTILE, Manager, conversion_of, list_of};
-use crate::{MIB, MOST_RESIDENT};
+use crate::{DEADLINE, MIB, MOST_RESIDENT};
 
 /// Number of concurrent clients.
 const CLIENTS: usize = 6;
@@ -19,28 +19,31 @@ const SOON: Duration = Duration::from_secs(2);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbers_that_get_longer_in_conversion_fail_the_call() {
     let manager = Manager::start().await;
-    let numbers = vec!["1e15"; 2000].join(",");
+    let numbers = vec!["1e15"; 400].join(",");
     let object = format!(
         r#"{{"apiVersion":"cache.example.com/v1alpha1","kind":"Memcached","metadata":{{"name":"x"}},"spec":{{"size":3,"more":[{numbers}]}}}}"#
     );
     let body = conversion_of(&object, 63 * MIB / object.len());
     manager.resident();
-    let calls = (0..CLIENTS).map(|_| manager.call(HOSTILE, "/convert", &body));
-    let mut failed = 0;
-    for reply in join_all(calls).await.into_iter().flatten() {
-        if reply.code == 503 {
-            continue;
+    let (mut failed, mut limit) = (0, Limit::new(DEADLINE));
+    // On a busy machine all of them may be too slow, which is 408.
+    while failed == 0 {
+        assert!(!limit.is_over(), "none was read");
+        let calls = (0..CLIENTS).map(|_| manager.call(HOSTILE, "/convert", &body));
+        for reply in join_all(calls).await.into_iter().flatten() {
+            if [408, 503].contains(&reply.code) {
+                continue;
+            }
+            let response = reply.json()["response"].clone();
+            assert_eq!(response["result"]["status"], "Failure");
+            let message = response["result"]["message"].as_str().unwrap();
+            assert!(
+                message.contains("may have 136314880 bytes together"),
+                "{message}"
+            );
+            failed += 1;
         }
-        let response = reply.json()["response"].clone();
-        assert_eq!(response["result"]["status"], "Failure");
-        let message = response["result"]["message"].as_str().unwrap();
-        assert!(
-            message.contains("may have 136314880 bytes together"),
-            "{message}"
-        );
-        failed += 1;
     }
-    assert!(failed > 0, "none was read");
     assert!(manager.peak("numbers that grow") <= MOST_RESIDENT);
 }
 
@@ -111,8 +114,18 @@ async fn a_list_of_60_mib_is_converted_beside_small_calls() {
             sleep(Duration::from_millis(250)).await;
         }
     };
+    let converted = async {
+        let mut limit = Limit::new(DEADLINE);
+        loop {
+            let reply = manager.good_call("/convert", &large).await;
+            // 408 is the answer to a client that is too slow, as on a busy machine.
+            if reply.code != 408 || limit.is_over() {
+                break reply;
+            }
+        }
+    };
     tokio::select! {
-        reply = manager.good_call("/convert", &large) => {
+        reply = converted => {
             assert_eq!(reply.code, 200);
             let response = &reply.json()["response"];
             assert_eq!(response["result"]["status"], "Success");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
+use testkit::Limit;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::Barrier;
@@ -85,10 +86,11 @@ async fn stalled_bodies_leave_room_for_calls_of_any_size() {
     sleep(Duration::from_secs(1)).await;
     for (bytes, limit) in [(1, 2), (100_000, 2), (4 * MIB, 5), (16 * MIB, 20), (1, 2)] {
         let list = list_of(bytes);
-        let began = Instant::now();
+        let (began, mut limit) = (Instant::now(), Limit::new(Duration::from_secs(limit)));
         let mut reply = manager.good_call("/convert", &list).await;
-        // The API server repeats a call after a second, up to ten times.
-        while reply.code == 503 && bytes > 8 * MIB && began.elapsed() < DEADLINE {
+        // The API server repeats a call after a second, up to ten times. 408 is the answer to a client
+        // that is too slow, as on a busy machine.
+        while [408, 503].contains(&reply.code) && bytes > 8 * MIB && !limit.is_over() {
             sleep(Duration::from_secs(1)).await;
             reply = manager.good_call("/convert", &list).await;
         }
@@ -97,11 +99,7 @@ async fn stalled_bodies_leave_room_for_calls_of_any_size() {
             began.elapsed()
         );
         assert_eq!(reply.code, 200, "{bytes}");
-        assert!(
-            began.elapsed() < Duration::from_secs(limit),
-            "{:?}",
-            began.elapsed()
-        );
+        assert!(!limit.is_over(), "{:?}", began.elapsed());
     }
 }
 
@@ -177,7 +175,7 @@ async fn endless_bodies_and_unread_responses_use_bounded_memory() {
     let mut codes = Vec::new();
     for reply in join_all(clients).await {
         let (code, length) = (reply.code, reply.body.len());
-        assert!([200, 400, 503].contains(&code), "{code}");
+        assert!([200, 400, 408, 503].contains(&code), "{code}");
         assert!(length < 8192, "an error quotes {length} bytes");
         codes.push(code);
     }
@@ -200,7 +198,7 @@ async fn endless_bodies_and_unread_responses_use_bounded_memory() {
     let clients = clients.map(|(path, body)| manager.good_call(path, body.as_bytes()));
     let mut codes = Vec::new();
     for reply in join_all(clients).await {
-        assert!([400, 503].contains(&reply.code), "{}", reply.code);
+        assert!([400, 408, 503].contains(&reply.code), "{}", reply.code);
         codes.push(reply.code);
     }
     println!("answers: {codes:?}");

@@ -3,9 +3,11 @@
 //! meanwhile. docs/memory.md lists the limits.
 #![allow(clippy::disallowed_types)] // processes live in real time
 
+mod annotations;
 mod answers;
 mod bodies;
 mod connections;
+mod handshakes;
 mod log;
 mod manager;
 

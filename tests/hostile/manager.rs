@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use devcluster::{Process, Program, StateFolder, free_port};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
@@ -28,7 +28,7 @@ pub(crate) struct Manager {
     process: Process,
     webhooks: u16,
     health: u16,
-    connector: TlsConnector,
+    tls: Arc<ClientConfig>,
     folder: StateFolder,
     _turn: MutexGuard<'static, ()>,
 }
@@ -74,7 +74,12 @@ impl Manager {
         // Another build, such as the image's, which has another allocator.
         let binary = std::env::var("HOSTILE_MANAGER");
         let binary = binary.unwrap_or_else(|_| env!("CARGO_BIN_EXE_manager").to_owned());
-        let program = Program::foreign(binary);
+        // The limit of open files of a container: the manager raises it.
+        let limited = "ulimit -S -n 1024; exec \"$0\" \"$@\"".to_owned();
+        let arguments = ["-c".to_owned(), limited, binary]
+            .into_iter()
+            .chain(arguments);
+        let program = Program::foreign("/bin/sh");
         let log = file("manager.log");
         // glibc then returns large blocks to the kernel when they are freed. By default it keeps up
         // to twice the largest, in each of its arenas.
@@ -93,7 +98,7 @@ impl Manager {
             process,
             webhooks,
             health,
-            connector: TlsConnector::from(Arc::new(tls)),
+            tls: Arc::new(tls),
             folder,
             _turn: turn,
         };
@@ -135,9 +140,25 @@ impl Manager {
         self.handshake(stream).await.unwrap()
     }
 
+    /// Returns the first message of a TLS handshake.
+    pub(crate) fn hello(&self) -> Vec<u8> {
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut connection = ClientConnection::new(Arc::clone(&self.tls), name).unwrap();
+        let mut hello = Vec::new();
+        connection.write_tls(&mut hello).unwrap();
+        hello
+    }
+
+    /// Returns the number of its open files, connections among them.
+    pub(crate) fn files(&self) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.process.id()));
+        files.unwrap().count()
+    }
+
     async fn handshake(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
         let name = ServerName::try_from("localhost").unwrap();
-        self.connector.connect(name, stream).await
+        let connector = TlsConnector::from(Arc::clone(&self.tls));
+        connector.connect(name, stream).await
     }
 
     /// Makes one call on a new connection and reads the whole response.

@@ -6,14 +6,10 @@ use std::borrow::Cow;
 use thiserror::Error;
 
 use super::omitted::OMITTED;
-use super::spec::{DATA_ANNOTATION, convert_spec, set};
+use super::spec::{DATA_ANNOTATION, MOST_VALUES, convert_spec, set};
 use crate::api::kind::{Kind, Version};
 use crate::api::raw::{ANNOTATIONS_LIMIT_BYTES, Members, has_at_most, write_json};
 use crate::json::{Fields, Json, position};
-
-/// Largest number of values in one spec. A spec that the schemas allow has some hundreds; a tree
-/// of this many takes about 2 MB.
-pub const MOST_VALUES: usize = 20_000;
 
 /// Result of the conversion of one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

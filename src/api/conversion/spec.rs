@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::omitted::OMITTED_MAPPING;
 use crate::api::kind::{Kind, Version};
+use crate::api::raw::has_at_most;
 use crate::json::{Fields, Json, position};
 
 /// The annotation with the fields that the version of the object lacks:
@@ -14,6 +15,10 @@ pub const DATA_ANNOTATION: &str = "quartet-operator.example.com/conversion-data"
 /// Largest size of the data of one object, which leaves room for other annotations. The bounds of
 /// the schemas keep the data below it; a test adds them up.
 pub const DATA_LIMIT_BYTES: usize = 32 * 1024;
+
+/// Largest number of values in one spec, and in the data of the annotation. The schemas allow half as
+/// many (a test counts them); trees of this many take at most 0.4 MB, the largest of nested objects.
+pub const MOST_VALUES: usize = 500;
 
 /// The hub's spec of an object that was read in version `from`. Total: invalid values are passed
 /// on, and validation reports them.
@@ -100,8 +105,12 @@ pub(super) fn convert_spec<'a>(
 }
 
 /// The data in `text` for version `to`. `None` if the text is not ours, or is for the other
-/// version.
+/// version. More than [`MOST_VALUES`] are not ours: anybody can write the annotation, and a tree takes
+/// many times the memory of its text.
 fn data_for<'a>(to: &Version, text: &'a str) -> Option<Fields<'a>> {
+    if !has_at_most(MOST_VALUES, text) {
+        return None;
+    }
     let Json::Object(mut data) = serde_json::from_str(text).ok()? else {
         return None;
     };

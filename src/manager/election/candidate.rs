@@ -177,7 +177,7 @@ impl Candidate {
         }
     }
 
-    /// The watch reports a deletion, or was interrupted: the lease is read again.
+    /// The watch reports that there is no lease: it was deleted, or is not in a list. It is read again.
     pub(super) fn doubt(&mut self) {
         self.is_unsure = true;
     }

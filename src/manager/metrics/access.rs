@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::Client;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::cache::Cache;
@@ -100,7 +100,8 @@ impl Access {
         if let Some(known) = self.tokens.get(&key, Instant::now()) {
             return Ok(known);
         }
-        let review = reviews::authenticate(&self.client, token);
+        let (client, token) = (self.client.clone(), token.to_owned());
+        let review = async move { reviews::authenticate(&client, &token).await };
         let user = self.reviewed("TokenReview", review).await?.map(Arc::new);
         let now = Instant::now();
         self.tokens.put(key, user.clone(), now, now + TOKEN_TTL);
@@ -113,31 +114,36 @@ impl Access {
         if let Some(known) = self.rights.get(&key, Instant::now()) {
             return Ok(known);
         }
-        let review = reviews::authorize(&self.client, user, verb, path);
+        let (client, user) = (self.client.clone(), user.clone());
+        let (verb, path) = (verb.to_owned(), path.to_owned());
+        let review = async move { reviews::authorize(&client, &user, &verb, &path).await };
         let allowed = self.reviewed("SubjectAccessReview", review).await?;
         let (now, ttl) = (Instant::now(), if allowed { ALLOW_TTL } else { DENY_TTL });
         self.rights.put(key, allowed, now, now + ttl);
         Ok(allowed)
     }
 
-    /// Awaits `review` when a slot is free.
-    async fn reviewed<T>(
+    /// Awaits `review` when a slot is free. The review and its pause have their own task: a client that
+    /// disconnects ends this future, and would otherwise free the slot at once for its next token.
+    async fn reviewed<T: Send + 'static>(
         &self,
         kind: &'static str,
-        review: impl Future<Output = Result<T, ReviewError>>,
+        review: impl Future<Output = Result<T, ReviewError>> + Send + 'static,
     ) -> Result<T, ReviewError> {
+        let failed = |reason: &str| ReviewError::Failed(format!("cannot create {kind}: {reason}"));
         let turn = timeout(DEADLINE, Arc::clone(&self.permits).acquire_owned()).await;
         let Ok(Ok(permit)) = turn else {
-            let reason = "too many callers with unknown tokens";
-            return Err(ReviewError::Failed(format!(
-                "cannot create {kind}: {reason}"
-            )));
+            return Err(failed("too many callers with unknown tokens"));
         };
-        let answer = review.await;
+        let (sender, answer) = oneshot::channel();
         tokio::spawn(async move {
+            // An error if nobody waits any more.
+            let _ = sender.send(review.await);
             sleep(REVIEW_PAUSE).await;
             drop(permit);
         });
+        let answer = answer.await;
+        let answer = answer.unwrap_or_else(|_| Err(failed("the review was aborted")));
         self.log_change(answer.as_ref().err());
         answer
     }

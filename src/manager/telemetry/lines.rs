@@ -5,10 +5,12 @@ use std::fmt::{self, Debug, Write as _};
 
 use serde_json::Value;
 use tracing::field::{Field, Visit};
+use tracing::span::Record;
 use tracing::{Event, Subscriber};
+use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::bounded::beginning_of;
@@ -18,17 +20,17 @@ const MOST_FIELD: usize = 1024;
 /// The same for a backtrace, which contains no user input.
 const MOST_BACKTRACE: usize = 16 * 1024;
 
-/// JSON objects: `timestamp` and `level`, then the fields in their order, then `target`.
+/// JSON objects: `timestamp` and `level`, then the fields of the spans from the outermost to the
+/// innermost, then those of the event, then `target`.
 pub(super) struct JsonLines;
 
-impl<S, N> FormatEvent<S, N> for JsonLines
+impl<S> FormatEvent<S, SpanFields> for JsonLines
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(
         &self,
-        _: &FmtContext<'_, S, N>,
+        context: &FmtContext<'_, S, SpanFields>,
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
@@ -39,6 +41,15 @@ where
         let mut members = Members::default();
         members.add("timestamp", timestamp.into());
         members.add("level", metadata.level().as_str().into());
+        let spans = context.event_scope().into_iter();
+        for span in spans.flat_map(|scope| scope.from_root()) {
+            let extensions = span.extensions();
+            if let Some(text) = extensions.get::<FormattedFields<SpanFields>>() {
+                for (name, value) in SpanFields::read(&text.fields) {
+                    members.add(&name, value);
+                }
+            }
+        }
         event.record(&mut members);
         members.add("target", metadata.target().into());
         writer.write_char('{')?;
@@ -50,10 +61,53 @@ where
     }
 }
 
-/// Names and values, in order.
+/// The fields of a span, stored with it as JSON until a line needs them: `[["name","cache"],…]`. Without
+/// those that only tracing-opentelemetry reads.
+pub(super) struct SpanFields;
+
+impl SpanFields {
+    fn text(mut members: Vec<Member>) -> Result<String, fmt::Error> {
+        members.retain(|(name, _)| !name.starts_with("otel."));
+        serde_json::to_string(&members).map_err(|_| fmt::Error)
+    }
+
+    /// The members in `text`; none if it is invalid: the line is more important.
+    fn read(text: &str) -> Vec<Member> {
+        serde_json::from_str(text).unwrap_or_default()
+    }
+}
+
+impl<'a> FormatFields<'a> for SpanFields {
+    fn format_fields<R: RecordFields>(&self, mut writer: Writer<'a>, fields: R) -> fmt::Result {
+        let mut members = Members::default();
+        fields.record(&mut members);
+        writer.write_str(&Self::text(members.members)?)
+    }
+
+    /// A field that is recorded again has only its last value.
+    fn add_fields(
+        &self,
+        current: &'a mut FormattedFields<Self>,
+        fields: &Record<'_>,
+    ) -> fmt::Result {
+        let mut recorded = Members::default();
+        fields.record(&mut recorded);
+        let recorded = recorded.members;
+        let mut members = Self::read(&current.fields);
+        members.retain(|(name, _)| recorded.iter().all(|(other, _)| other != name));
+        members.extend(recorded);
+        current.fields = Self::text(members)?;
+        Ok(())
+    }
+}
+
+/// A name and its value.
+type Member = (String, Value);
+
+/// Members, in order.
 #[derive(Default)]
 struct Members {
-    members: Vec<(String, Value)>,
+    members: Vec<Member>,
 }
 
 impl Members {
@@ -124,6 +178,8 @@ fn most(field: &Field) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use tracing::field::Empty;
+    use tracing::info_span;
     use tracing::subscriber::with_default;
     use tracing_subscriber::field::MakeExt as _;
     use tracing_subscriber::fmt;
@@ -138,15 +194,21 @@ mod tests {
         tracing::warn!(message = "one", "two");
     }
 
-    #[test]
-    fn lines_are_json_with_bounded_fields_and_each_name_once() {
+    /// What `log` logs in JSON.
+    fn json_lines(log: impl FnOnce()) -> String {
         let buffer = LogLines::default();
         let written = buffer.clone();
         let lines = fmt()
+            .fmt_fields(SpanFields)
             .event_format(JsonLines)
             .with_writer(move || written.clone());
         with_default(lines.finish(), log);
-        let text = buffer.text();
+        buffer.text()
+    }
+
+    #[test]
+    fn lines_are_json_with_bounded_fields_and_each_name_once() {
+        let text = json_lines(log);
         let mut lines = text.lines();
         let line = lines.next().unwrap();
         assert!(line.starts_with(r#"{"timestamp":"2"#), "{line}");
@@ -173,6 +235,58 @@ mod tests {
         let line = lines.next().unwrap();
         assert_eq!(line.matches(r#""message":"#).count(), 1, "{line}");
         assert_eq!(lines.next(), None);
+    }
+
+    #[test]
+    fn a_line_has_the_fields_of_its_spans_before_its_own() {
+        let text = json_lines(|| {
+            let outer = info_span!(
+                "outer",
+                name = "cache",
+                turn = 1,
+                otel.kind = "client",
+                otel.status_code = Empty,
+                phase = Empty,
+            );
+            outer.record("phase", "apply");
+            outer.record("phase", "\"status\"\n");
+            outer.record("otel.status_code", "ERROR");
+            outer.in_scope(|| {
+                let inner = info_span!("inner", name = "replica", is_so = true, share = 0.5);
+                inner.in_scope(|| tracing::info!(name = "other", count = 3, "applied"));
+            });
+            tracing::warn!(parent: &outer, "ended");
+            tracing::warn!("outside");
+        });
+        let lines = text.lines().map(|line| {
+            let (timestamp, rest) = line.split_once(',').unwrap();
+            assert!(timestamp.starts_with(r#"{"timestamp":"2"#), "{line}");
+            rest
+        });
+        let target = concat!(r#""target":""#, module_path!(), r#""}"#);
+        let outer = r#""name":"cache","turn":1,"phase":"\"status\"\n""#;
+        let inner = r#""name_":"replica","is_so":true,"share":0.5"#;
+        let applied = r#""message":"applied","name__":"other","count":3"#;
+        assert_eq!(
+            lines.collect::<Vec<_>>(),
+            [
+                [r#""level":"INFO""#, outer, inner, applied, target].join(","),
+                [r#""level":"WARN""#, outer, r#""message":"ended""#, target].join(","),
+                [r#""level":"WARN","message":"outside""#, target].join(","),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_field_of_a_span_is_bounded_and_an_invalid_text_has_none() {
+        let text = json_lines(|| {
+            let span = info_span!("span", long = "\u{1b}".repeat(10_000));
+            span.in_scope(|| tracing::info!("it happened"));
+        });
+        let read: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(read["long"].as_str().unwrap().len(), MOST_FIELD);
+        assert_eq!(read["message"], "it happened");
+        assert_eq!(SpanFields::read(r#"[["name","cache"]"#), []);
     }
 
     #[test]

@@ -10,7 +10,8 @@ use opentelemetry::Context;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{
-    BatchConfigBuilder, BatchSpanProcessor, Span, SpanData, SpanExporter, SpanProcessor,
+    BatchConfigBuilder, BatchSpanProcessor, OTEL_BSP_SCHEDULE_DELAY,
+    OTEL_BSP_SCHEDULE_DELAY_DEFAULT, Span, SpanData, SpanExporter, SpanProcessor,
 };
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -59,7 +60,10 @@ impl Spans {
             spans: self.clone(),
             is_away: AtomicBool::new(false),
         };
-        let config = BatchConfigBuilder::default().with_max_queue_size(capacity);
+        let delay = delay(std::env::var(OTEL_BSP_SCHEDULE_DELAY).ok().as_deref());
+        let config = BatchConfigBuilder::default()
+            .with_max_queue_size(capacity)
+            .with_scheduled_delay(delay);
         Counted {
             batches: BatchSpanProcessor::new(exporter, config.build()),
             spans: self.clone(),
@@ -74,6 +78,15 @@ fn capacity(variable: Option<&str>) -> usize {
     let size = variable.and_then(|size| size.parse().ok());
     size.filter(|size| (1..=LARGEST_QUEUE).contains(size))
         .unwrap_or(QUEUE)
+}
+
+/// The value of `OTEL_BSP_SCHEDULE_DELAY`, in milliseconds, or the default if it is not a number from 1 on.
+/// With 0, the thread of the SDK never waits: it is busy all the time (opentelemetry_sdk 0.33,
+/// `src/trace/span_processor.rs`: `recv_timeout(0)` in a loop).
+fn delay(variable: Option<&str>) -> Duration {
+    let delay: Option<u64> = variable.and_then(|delay| delay.parse().ok());
+    let delay = delay.filter(|delay| *delay > 0);
+    delay.map_or(OTEL_BSP_SCHEDULE_DELAY_DEFAULT, Duration::from_millis)
 }
 
 /// A batch processor. Drops the spans for which the queue of `batches` has no space.

@@ -5,9 +5,10 @@ use serde_json::{Map, Value, json};
 
 use super::{converted, object};
 use crate::api::conversion::{
-    ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, DATA_LIMIT_BYTES, OMITTED, convert,
+    ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, DATA_LIMIT_BYTES, MOST_VALUES, OMITTED, convert,
 };
 use crate::api::memcached;
+use crate::api::raw::has_at_most;
 use crate::api::shape::{Characters, Shape};
 use crate::operators::kinds;
 
@@ -144,6 +145,21 @@ fn the_data_of_every_valid_object_is_below_32_kib() {
                 kind.kind,
                 from.name,
                 data.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn every_valid_spec_has_at_most_half_of_the_values_that_are_read() {
+    for kind in kinds() {
+        for version in [&kind.spoke, &kind.hub] {
+            let spec = largest(&version.spec).to_string();
+            assert!(
+                has_at_most(MOST_VALUES / 2, &spec),
+                "{} {}",
+                kind.kind,
+                version.name
             );
         }
     }

@@ -2,6 +2,7 @@
 //! scripted; `tests/cluster/metrics.rs` uses the real one.
 
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 
 use axum::http::Request;
 use kube::client::Body;
@@ -173,6 +174,29 @@ async fn somebody_who_tries_tokens_makes_few_requests() {
     sleep(Duration::from_secs(1)).await;
     let count = asked.lock().unwrap().len();
     assert!((36..=44).contains(&count), "{count} requests in a second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_that_give_up_at_once_make_few_requests_too() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let slow = tower::service_fn(move |_: Request<Body>| {
+        count.fetch_add(1, Ordering::Relaxed);
+        async {
+            sleep(Duration::from_millis(20)).await;
+            Err::<axum::http::Response<Body>, _>(std::io::Error::other("no"))
+        }
+    });
+    let access = Arc::new(Access::new(Client::new(slow, "default")));
+    let patience = Duration::from_millis(1);
+    for number in 0..1000 {
+        let access = Arc::clone(&access);
+        let token = format!("Bearer {number}");
+        tokio::spawn(async move { timeout(patience, ask(&access, Some(&token))).await });
+        sleep(patience).await;
+    }
+    let count = asked.load(Ordering::Relaxed);
+    assert!((20..=44).contains(&count), "{count} requests in a second");
 }
 
 #[tokio::test(start_paused = true)]

@@ -175,3 +175,12 @@ fn a_queue_has_a_size_that_can_be_allocated() {
     assert_eq!(capacity(Some("65536")), LARGEST_QUEUE);
     assert_eq!(capacity(Some("1")), 1);
 }
+
+#[test]
+fn a_delay_is_never_so_short_that_the_thread_does_not_wait() {
+    let default = [None, Some("0"), Some("-1"), Some("0.5"), Some("soon")];
+    let seconds = default.map(|variable| delay(variable).as_secs());
+    assert_eq!(seconds, [5; 5]);
+    assert_eq!(delay(Some("1")), Duration::from_millis(1));
+    assert_eq!(delay(Some("60000")), Duration::from_secs(60));
+}

@@ -1,0 +1,40 @@
+//! Clients that begin handshakes faster than the server can answer.
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::time::{Duration, Instant};
+
+use crate::manager::{HOSTILE, Manager};
+
+/// The duration of the attack.
+const ATTACK: Duration = Duration::from_secs(5);
+/// Twice the webhook server's connections: some were closed a moment ago.
+const MOST_FILES: usize = 2 * 512;
+
+/// Promise: a connection that the server closed in favour of another keeps no file, although it waits
+/// for its turn to be answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closed_connections_wait_for_no_handshake() {
+    let manager = Manager::start().await;
+    let hello = manager.hello();
+    let (mut open, mut most, mut begun) = (Vec::new(), 0, 0);
+    let started = Instant::now();
+    while started.elapsed() < ATTACK {
+        for _ in 0..100 {
+            let mut stream = manager.connect_tcp(HOSTILE).await.unwrap();
+            // The server may have closed it already.
+            let _ = stream.write_all(&hello).await;
+            open.push(stream);
+            begun += 1;
+        }
+        most = most.max(manager.files());
+        if open.len() > 2000 {
+            open.drain(..1000);
+        }
+    }
+    println!("at most {most} open files amid {begun} handshakes");
+    assert!(
+        begun > 2 * MOST_FILES,
+        "the machine is too slow to flood it"
+    );
+    assert!(most <= MOST_FILES, "{most} open files");
+}
