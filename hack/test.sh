@@ -110,7 +110,7 @@ again() {
     printf '\ntest: %s again: %s\n' "${binary%-*}" "$names"
     sed "\$s/\$/ --exact $names/" "$plan/$binary" >"$plan/$binary.again"
     if [ -n "${DEVCLUSTER_AUDIT_LOG:-}" ]; then
-        sed -i -E '/^declare -x (KUBECONFIG|DEVCLUSTER_AUDIT_LOG)=/d' "$plan/$binary.again"
+        sed -i -E '/^declare -x (KUBECONFIG|KUBECACHEDIR|DEVCLUSTER_AUDIT_LOG)=/d' "$plan/$binary.again"
         cluster=("${CARGO_TARGET_DIR:-target}/debug/devcluster" run --definitions config/crd-original --)
     fi
     run "${cluster[@]}" bash "$plan/$binary.again" 2>&1 || return

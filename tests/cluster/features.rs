@@ -111,7 +111,7 @@ impl Sample<'_> {
         let here = format!("set -eu; kubectl() {{ command kubectl -n {namespace} \"$@\"; }}");
         let output = Command::new("sh")
             .args(["-c", &format!("{here}\n{}", commands.join("\n"))])
-            .env("KUBECONFIG", self.env.kubeconfig())
+            .envs(self.env.variables())
             .output()
             .expect("sh runs");
         assert!(output.status.success(), "{commands:?}: {output:?}");

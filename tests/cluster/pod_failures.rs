@@ -7,7 +7,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use testkit::{MEMCACHED, POD, TestEnv, condition, is_degraded, is_ready, message};
+use testkit::{
+    DEADLINE, Limit, MEMCACHED, POD, POLL, TestEnv, condition, is_degraded, is_ready, message,
+};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -69,7 +71,8 @@ fn failures() -> [Failure; 4] {
 
 /// Returns the name of the only pod of a Memcached, once it exists.
 async fn pod_of(env: &TestEnv, name: &str) -> String {
-    for _ in 0..200 {
+    let mut limit = Limit::new(DEADLINE);
+    loop {
         let pods = env.list(POD).await;
         let mut names = pods
             .iter()
@@ -77,9 +80,9 @@ async fn pod_of(env: &TestEnv, name: &str) -> String {
         if let Some(pod) = names.find(|pod| pod.starts_with(&format!("{name}-"))) {
             return pod.to_owned();
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!limit.is_over(), "{name} has no pod");
+        tokio::time::sleep(POLL).await;
     }
-    panic!("{name} has no pod");
 }
 
 /// Returns a time some seconds ago, in the format of a condition.

@@ -77,7 +77,8 @@ async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
     let endpoint = format!("http://{address}");
     let environment = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
-        ("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"),
+        // An export that fails because the machine is busy would be logged, too.
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "30000"),
         (
             "OTEL_RESOURCE_ATTRIBUTES",
             "service.name=traced,k8s.cluster.name=a%20b",

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use testkit::{
-    DEPLOYMENT, ELASTIC_WEB, Kind, SERVICE, TestEnv, condition, is_degraded, is_not_ready_for,
-    is_ready, message,
+    DEADLINE, DEPLOYMENT, ELASTIC_WEB, Kind, Limit, SERVICE, TestEnv, condition, is_degraded,
+    is_not_ready_for, is_ready, message,
 };
 
 /// The most time until a status reports the API server's answer.
@@ -42,9 +42,9 @@ async fn reject_children(env: &TestEnv) {
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "probe"},
         "spec": {"ports": [{"port": 80}]},
     });
-    let started = Instant::now();
+    let mut limit = Limit::new(DEADLINE);
     while env.api.create(&target, &probe).await.is_ok() {
-        assert!(started.elapsed() < SOON, "the webhook is not called");
+        assert!(!limit.is_over(), "the webhook is not called");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -58,16 +58,17 @@ async fn accept_children(env: &TestEnv) {
     deleted.expect("deleted");
 }
 
-/// From the rejection of a child to the recovery.
+/// From a change of the resource whose child is rejected to the recovery.
 async fn rejected_and_recovered(
     env: &TestEnv,
-    name: &str,
+    change: &Value,
     child: Kind,
     is_as_asked: fn(&Value) -> bool,
 ) {
+    let (name, changed) = ("web", Instant::now());
+    env.apply(change).await.expect("applied");
     let resource = (ELASTIC_WEB, name);
     let (object, _) = env.until_not_ready_for(resource, "ApplyFailed", SOON).await;
-    let told = Instant::now();
     let text = message(&object, "Ready");
     assert!(
         text.contains("policy.example.org"),
@@ -81,7 +82,7 @@ async fn rejected_and_recovered(
     let (object, _) = env
         .until_within(resource, "Degraded", limit, degraded)
         .await;
-    let took = told.elapsed();
+    let took = changed.elapsed();
     assert!(took > Duration::from_secs(25), "Degraded after {took:?}");
     assert!(is_not_ready_for(&object, "ApplyFailed"), "{object:#}");
     assert_eq!(
@@ -90,10 +91,10 @@ async fn rejected_and_recovered(
     );
     assert!(message(&object, "Degraded").contains("policy.example.org"));
     // The Event is written independently of the status.
-    let started = Instant::now();
+    let mut limit = Limit::new(SOON);
     let warnings = loop {
         let warnings = env.warnings(name, "ApplyFailed").await;
-        if !warnings.is_empty() || started.elapsed() > SOON {
+        if !warnings.is_empty() || limit.is_over() {
             break warnings;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -121,10 +122,8 @@ async fn a_rejected_child_is_not_ready_then_degraded_and_recovers_within_65_s() 
             .expect("applied");
         env.until_ready(ELASTIC_WEB, "web").await;
         reject_children(&env).await;
-        env.apply(&web("web", "nginx:1.28", 30070))
-            .await
-            .expect("applied");
-        rejected_and_recovered(&env, "web", DEPLOYMENT, |deployment| {
+        let change = web("web", "nginx:1.28", 30070);
+        rejected_and_recovered(&env, &change, DEPLOYMENT, |deployment| {
             deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.28"
         })
         .await;
@@ -136,10 +135,8 @@ async fn a_rejected_child_is_not_ready_then_degraded_and_recovers_within_65_s() 
             .expect("applied");
         env.until_ready(ELASTIC_WEB, "web").await;
         reject_children(&env).await;
-        env.apply(&web("web", "nginx:1.17.1", 30072))
-            .await
-            .expect("applied");
-        rejected_and_recovered(&env, "web", SERVICE, |service| {
+        let change = web("web", "nginx:1.17.1", 30072);
+        rejected_and_recovered(&env, &change, SERVICE, |service| {
             service["spec"]["ports"][0]["nodePort"] == 30072
         })
         .await;

@@ -2,12 +2,12 @@
 //! written in one version are read in the other, and invalid ones are rejected.
 
 use std::process::Output;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::private::{self, Private};
-use testkit::{DEPLOYMENT, TestEnv};
+use testkit::{DEADLINE, DEPLOYMENT, Limit, TestEnv};
 
 /// Starts a cluster with both versions of the CRDs and a manager that serves their webhooks.
 pub(crate) async fn test_env(test: &str, flags: &[&str]) -> (Private, TestEnv) {
@@ -31,7 +31,7 @@ pub(crate) async fn test_env_with(
     );
     let own = ["--enable-webhooks=true", &port, &url];
     env.start_manager_with(&[&own, flags].concat(), environment);
-    let started = Instant::now();
+    let mut limit = Limit::new(DEADLINE);
     while !env
         .kubectl(&["get", "memcacheds.v1alpha1.cache.example.com"])
         .status
@@ -41,11 +41,7 @@ pub(crate) async fn test_env_with(
             .status
             .success()
     {
-        assert!(
-            started.elapsed() < Duration::from_secs(60),
-            "no webhooks: {}",
-            env.log()
-        );
+        assert!(!limit.is_over(), "no webhooks: {}", env.log());
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     (private, env)

@@ -31,6 +31,7 @@ impl Pretended {
             "case $1 in test*|fuzz) echo 'test result: ok. {tests} passed; 0 failed; 7 ignored' ;; \
              lint) exit ${{LINT:-0}} ;; esac"
         );
+        let pretended = Self(folder);
         for (program, text) in [
             ("make", make.as_str()),
             ("unshare", "exit 1"),
@@ -39,18 +40,28 @@ impl Pretended {
             ("cargo", ""),
             ("go", ""),
         ] {
-            let file = folder.join(program);
-            fs::write(&file, format!("#!/bin/sh\n{text}\n")).expect("a program");
-            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("a program");
+            pretended.program(program, text);
         }
-        Self(folder)
+        pretended
+    }
+
+    /// Adds or replaces a program, a shell script.
+    fn program(&self, name: &str, text: &str) {
+        let file = self.0.join(name);
+        fs::write(&file, format!("#!/bin/sh\n{text}\n")).expect("a program");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("a program");
+    }
+
+    /// The PATH with its programs first.
+    fn path(&self) -> String {
+        let path = std::env::var("PATH").expect("PATH");
+        format!("{}:{path}", self.0.display())
     }
 
     /// Whether the script succeeds with these variables, and its last line.
     fn run(&self, script: &str, variables: &[(&str, &str)]) -> (bool, String) {
-        let path = std::env::var("PATH").expect("PATH");
         let output = Command::new(Path::new(root()).join(script))
-            .env("PATH", format!("{}:{path}", self.0.display()))
+            .env("PATH", self.path())
             .env_remove("ALLOW_SKIP")
             .env_remove("BUDGET_MINUTES")
             .envs(variables.iter().copied())
@@ -136,7 +147,8 @@ fn packages_that_a_real_node_lacks_are_named_in_one_line_before_any_build() {
 #[test]
 fn a_library_that_debian_renamed_for_64_bit_time_is_found() {
     let programs = Pretended::with_tests("renamed", 0);
-    let apt_get = "#!/bin/sh\nfor name; do :; done\ncase $name in *t64) : >${name}_1_amd64.deb ;; *) exit 1 ;; esac\n";
+    let apt_get =
+        "for name; do :; done; case $name in *t64) : >${name}_1_amd64.deb ;; *) exit 1 ;; esac";
     programs.program("apt-get", apt_get);
     let package = |name: &str| {
         let mut script = Command::new("hack/e2e/packages.sh");

@@ -90,7 +90,10 @@ fn a_release_is_refused_while_the_catalog_names_an_earlier_one_by_tag() {
     write("9.9.9", "registry.test/bundle:v9.9.9");
     write("9.9.8", "registry.test/bundle:v9.9.8");
     let said = check();
-    assert!(said.contains("v9.9.8.yaml names its bundle by a tag"), "{said}");
+    assert!(
+        said.contains("v9.9.8.yaml names its bundle by a tag"),
+        "{said}"
+    );
     assert!(!said.contains("v9.9.9.yaml"), "{said}");
     write("9.9.8", "registry.test/bundle@sha256:00");
     let said = check();
@@ -103,7 +106,8 @@ fn the_digest_of_a_chart_is_that_of_its_manifest() {
 
     let programs = folder("digest");
     let skopeo = programs.join("skopeo");
-    let text = "#!/bin/sh\n[ \"$*\" = 'inspect --raw docker://registry.test/chart:1' ] && printf '{}'\n";
+    let text =
+        "#!/bin/sh\n[ \"$*\" = 'inspect --raw docker://registry.test/chart:1' ] && printf '{}'\n";
     fs::write(&skopeo, text).expect("written");
     fs::set_permissions(&skopeo, fs::Permissions::from_mode(0o755)).expect("executable");
     let path = format!("{}:{}", programs.display(), env!("PATH"));
@@ -115,6 +119,9 @@ fn the_digest_of_a_chart_is_that_of_its_manifest() {
         (output.status.success(), said)
     };
     let of_braces = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a\n";
-    assert_eq!(digest("registry.test/chart:1"), (true, of_braces.to_owned()));
+    assert_eq!(
+        digest("registry.test/chart:1"),
+        (true, of_braces.to_owned())
+    );
     assert_eq!(digest("registry.test/none:1"), (false, String::new()));
 }

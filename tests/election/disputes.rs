@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::environment::{
-    LEASE, LEASE_DURATION, LEASE_NAME, Replica, lease, requests, start, start_admin,
+    LEASE, LEASE_DURATION, LEASE_NAME, Replica, lease, renewals, requests, start, start_admin,
 };
 use testkit::{DEADLINE, RBAC, ROLE, ROLE_BINDING, TestEnv};
 
@@ -16,17 +16,6 @@ async fn test_env(name: &str) -> Arc<TestEnv> {
 
 async fn edit(env: &TestEnv, patch: Value) {
     env.patch(LEASE, LEASE_NAME, patch).await.expect("patched");
-}
-
-/// Waits for this many more renewals.
-async fn renewals(env: &TestEnv, count: usize) {
-    for _ in 0..count {
-        let before = lease(env).await["spec"]["renewTime"].clone();
-        env.until(LEASE, LEASE_NAME, "renewed", |lease| {
-            lease["spec"]["renewTime"] != before
-        })
-        .await;
-    }
 }
 
 /// Returns a Lease of a holder that no longer exists.

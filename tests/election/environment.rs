@@ -162,6 +162,17 @@ pub(crate) async fn lease(env: &TestEnv) -> Value {
     env.get(LEASE, LEASE_NAME).await.expect("a Lease")
 }
 
+/// Waits for this many more renewals.
+pub(crate) async fn renewals(env: &TestEnv, count: usize) {
+    for _ in 0..count {
+        let before = lease(env).await["spec"]["renewTime"].clone();
+        env.until(LEASE, LEASE_NAME, "renewed", |lease| {
+            lease["spec"]["renewTime"] != before
+        })
+        .await;
+    }
+}
+
 /// Children that are changed continuously, so that the leader always has to write.
 pub(crate) struct Work(JoinHandle<()>);
 

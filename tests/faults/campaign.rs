@@ -13,7 +13,7 @@ use crate::private;
 use crate::rig::Rig;
 use crate::scenario::Scenario;
 use crate::workload::Workload;
-use testkit::TestEnv;
+use testkit::{TestEnv, load_factor};
 
 /// How many scenarios work at a time: more only make each other slow.
 const AT_A_TIME: usize = 4;
@@ -70,7 +70,7 @@ impl References {
                 "without a fault:\n{}",
                 rig.stage.log()
             );
-            tokio::time::sleep(SHORT_HOLD).await;
+            tokio::time::sleep(SHORT_HOLD.mul_f64(load_factor())).await;
             let reference = Reference::of(&rig).await;
             println!(
                 "reference {workload:?}: {} writes",

@@ -12,7 +12,7 @@ use crate::oracle::process::Process;
 use crate::oracle::status::Statuses;
 use crate::private::Private;
 use crate::workload::{self, State, Workload};
-use testkit::{DEPLOYMENT, NAMESPACE, TestEnv};
+use testkit::{DEPLOYMENT, Limit, NAMESPACE, TestEnv};
 
 /// How often it is looked whether all is as it should be.
 const POLL: Duration = Duration::from_millis(100);
@@ -21,7 +21,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// last fault or change, unless a scenario says otherwise (`T_conv`).
 pub(crate) const CONVERGES_WITHIN: Duration = Duration::from_secs(10);
 
-/// How many times as long a test waits: the figure is that of an idle machine.
+/// How many times as long a test waits: the figure is that of an idle machine. See also [`Limit`].
 const PATIENCE: u32 = 2;
 
 /// A lease that ran out, and the start of who leads next.
@@ -101,7 +101,8 @@ impl Rig {
         rig.until_leading().await;
         if workload.begins_with_resources() {
             workload::apply(&rig.stage, State::First, rig.node_port).await;
-            let met = rig.met(State::First, PATIENCE * CONVERGES_WITHIN).await;
+            let mut limit = Limit::new(PATIENCE * CONVERGES_WITHIN);
+            let met = rig.met(State::First, &mut limit).await;
             met.unwrap_or_else(|why| panic!("no fault yet: {why}\n{}", rig.stage.log()));
         }
         rig.baseline = Some(Process::of(rig.stage.manager().id()));
@@ -123,7 +124,7 @@ impl Rig {
 
     /// Waits until the manager that runs may write.
     pub(crate) async fn until_leading(&self) {
-        let began = Instant::now();
+        let mut limit = Limit::new(PATIENCE * LEADS_WITHIN);
         let word = if self.elects {
             "became leader"
         } else {
@@ -131,7 +132,7 @@ impl Rig {
         };
         while !self.stage.log().contains(word) {
             let log = || self.stage.log();
-            assert!(began.elapsed() < PATIENCE * LEADS_WITHIN, "{}", log());
+            assert!(!limit.is_over(), "{}", log());
             tokio::time::sleep(POLL).await;
         }
     }
@@ -160,12 +161,12 @@ impl Rig {
 
     /// As [`Rig::converge`], where the fault allows for more.
     pub(crate) async fn converge_within(&mut self, promised: Duration) {
-        let began = Instant::now();
-        let mut met = self.met(self.workload.end(), PATIENCE * promised).await;
+        let (began, mut limit) = (Instant::now(), Limit::new(PATIENCE * promised));
+        let mut met = self.met(self.workload.end(), &mut limit).await;
         self.converged = met.is_ok().then(|| began.elapsed());
         // Rest begins when the watches are back.
         while met.is_ok() && !self.is_watching() {
-            if began.elapsed() > PATIENCE * promised {
+            if limit.is_over() {
                 self.converged = None;
                 met = Err("not everything is watched again".to_owned());
             }
@@ -200,12 +201,11 @@ impl Rig {
 
     /// Waits until the resources are as asked for. A manager that ends is started again, as
     /// the kubelet would.
-    async fn met(&mut self, state: State, patience: Duration) -> Result<(), String> {
-        let began = Instant::now();
+    async fn met(&mut self, state: State, limit: &mut Limit) -> Result<(), String> {
         loop {
             match workload::is_met(&self.stage, state, self.node_port).await {
                 Ok(()) => return Ok(()),
-                Err(why) if began.elapsed() > patience => return Err(why),
+                Err(why) if limit.is_over() => return Err(why),
                 Err(_) => tokio::time::sleep(POLL).await,
             }
             if !self.stage.manager().runs() {
@@ -215,12 +215,13 @@ impl Rig {
         }
     }
 
-    /// Waits until the manager ends by itself, as it should, and starts it again.
+    /// Waits until the manager ends by itself, as it should, and starts it again. The limit is
+    /// that of an idle machine.
     pub(crate) async fn ends_and_is_started_again(&mut self, limit: Duration) -> Duration {
-        let began = Instant::now();
+        let (began, mut limit) = (Instant::now(), Limit::new(limit));
         while self.stage.manager().runs() {
             let log = || self.stage.log();
-            assert!(began.elapsed() < limit, "it runs on:\n{}", log());
+            assert!(!limit.is_over(), "it runs on:\n{}", log());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let took = began.elapsed();

@@ -137,6 +137,8 @@ impl Wanted {
             || deployment["spec"]["replicas"] != self.replicas
             || status["observedGeneration"] != deployment["metadata"]["generation"]
             || [pods("replicas"), pods("readyReplicas")] != [self.replicas; 2]
+            // It would change once more when these pods are gone.
+            || pods("terminatingReplicas") != 0
             || resource["status"]["readyReplicas"] != self.replicas
         {
             return Err(format!(

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use devcluster::Environment;
 use serde_json::{Value, json};
 
 use crate::chart;
@@ -75,7 +76,7 @@ fn module(folder: &str, path: &str) -> PathBuf {
 }
 
 struct Server {
-    kubeconfig: PathBuf,
+    environment: Environment,
 }
 
 impl Server {
@@ -83,8 +84,7 @@ impl Server {
     fn kubectl(&self, arguments: &[&str], objects: &[Value]) -> Result<String, String> {
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
         let mut child = kubectl()
-            .arg("--kubeconfig")
-            .arg(&self.kubeconfig)
+            .envs(self.environment.variables())
             .arg("--request-timeout=60s")
             .args(arguments)
             .stdin(Stdio::piped())
@@ -147,7 +147,7 @@ impl Server {
 async fn the_api_server_accepts_every_object_with_strict_field_validation() {
     let private = private::cluster().await;
     let server = Server {
-        kubeconfig: private.cluster.environment().kubeconfig,
+        environment: private.cluster.environment(),
     };
     let namespace = overlay("manager")
         .into_iter()

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use devcluster::Environment;
 use serde_json::Value;
 
 use crate::private;
@@ -13,7 +14,7 @@ const IMAGE: &str = "registry.example.com:5000/team/manager:v9";
 const NAMESPACE: &str = "quartet-operator-system";
 
 struct Installation {
-    kubeconfig: PathBuf,
+    environment: Environment,
     target: PathBuf,
 }
 
@@ -28,7 +29,7 @@ impl Installation {
             .arg(format!("KUBECTL={kubectl} --request-timeout=60s"))
             .arg(format!("CARGO_TARGET_DIR={}", self.target.display()))
             .arg(format!("IMG={IMAGE}"))
-            .env("KUBECONFIG", &self.kubeconfig)
+            .envs(self.environment.variables())
             .env_remove("MAKEFLAGS")
             .current_dir(repository())
             .output()
@@ -40,8 +41,7 @@ impl Installation {
 
     fn kubectl(&self, arguments: &[&str]) -> (bool, String) {
         let run = kubectl()
-            .arg("--kubeconfig")
-            .arg(&self.kubeconfig)
+            .envs(self.environment.variables())
             .args(arguments)
             .output()
             .expect("kubectl runs");
@@ -74,7 +74,7 @@ fn tree(folder: &Path) -> Vec<u8> {
 async fn deploy_installs_everything_is_idempotent_and_undeploy_removes_everything() {
     let private = private::cluster().await;
     let here = Installation {
-        kubeconfig: private.cluster.environment().kubeconfig,
+        environment: private.cluster.environment(),
         target: scratch("deploy"),
     };
     let before = tree(repository());

@@ -4,10 +4,10 @@
 //! exactly its permissions.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use devcluster::Environment;
 use serde_json::{Value, json};
 use testkit::Manager;
 
@@ -22,7 +22,7 @@ const WEBHOOKS: &str = "quartet-operator-validating-webhook-configuration";
 const DEADLINE: Duration = Duration::from_secs(60);
 
 struct Cluster {
-    kubeconfig: PathBuf,
+    environment: Environment,
 }
 
 impl Cluster {
@@ -30,8 +30,7 @@ impl Cluster {
     fn helm(&self, arguments: &[&str], values: &Value) -> String {
         let mut helm = helm();
         helm.args(arguments)
-            .args(["--kubeconfig"])
-            .arg(&self.kubeconfig)
+            .envs(self.environment.variables())
             .args(["--namespace", NAMESPACE])
             .current_dir(repository());
         if !values.is_null() {
@@ -42,10 +41,7 @@ impl Cluster {
 
     fn kubectl(&self, arguments: &[&str]) -> Result<String, String> {
         let mut kubectl = kubectl();
-        kubectl
-            .arg("--kubeconfig")
-            .arg(&self.kubeconfig)
-            .args(arguments);
+        kubectl.envs(self.environment.variables()).args(arguments);
         let run = kubectl.output().expect("kubectl runs");
         let [said, failed] =
             [run.stdout, run.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
@@ -115,7 +111,7 @@ fn memcached(namespace: &str) -> Value {
 async fn upgrade_rollback_and_uninstall_of_a_release_keep_crds_and_resources() {
     let private = private::cluster().await;
     let here = Cluster {
-        kubeconfig: private.cluster.environment().kubeconfig,
+        environment: private.cluster.environment(),
     };
     let ready = ["--wait", "--timeout=120s"];
     let older = older_chart();
@@ -216,7 +212,7 @@ async fn a_manager_of_one_namespace(here: &Cluster, private: &private::Private) 
     }
     let account = "quartet-operator-controller-manager";
     let token = here.must(&["create", "token", account, "-n", NAMESPACE]);
-    let admin = fs::read_to_string(&here.kubeconfig).expect("a kubeconfig");
+    let admin = fs::read_to_string(&here.environment.kubeconfig).expect("a kubeconfig");
     let mut kubeconfig: Value = serde_saphyr::from_str(&admin).expect("YAML");
     kubeconfig["users"][0]["user"] = json!({"token": token.trim()});
     let file = scratch("released-account").join("kubeconfig");

@@ -4,6 +4,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use devcluster::Environment;
 use pulldown_cmark::{Event, Parser};
 use serde_json::{Value, json};
 
@@ -63,8 +64,7 @@ fn commands() -> Vec<(String, String)> {
 }
 
 struct Shell {
-    kubeconfig: std::path::PathBuf,
-    path: std::ffi::OsString,
+    environment: Environment,
 }
 
 impl Shell {
@@ -74,8 +74,7 @@ impl Shell {
         let seconds = if watches { "5" } else { "90" };
         let output = Command::new("timeout")
             .args([seconds, "bash", "-o", "pipefail", "-c", line])
-            .env("KUBECONFIG", &self.kubeconfig)
-            .env("PATH", &self.path)
+            .envs(self.environment.variables())
             .output()
             .expect("bash runs");
         let text = [output.stdout, output.stderr].concat();
@@ -101,12 +100,8 @@ impl Shell {
 async fn every_command_of_the_runbooks_works() {
     let private = private::cluster().await;
     private.cluster.start_controllers().expect("controllers");
-    let environment = private.cluster.environment();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let own = environment.binaries.clone().into_os_string();
     let shell = Shell {
-        path: [own, path].join(":".as_ref()),
-        kubeconfig: environment.kubeconfig,
+        environment: private.cluster.environment(),
     };
     let config = repository().join("config");
     shell.must(&format!(

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use devcluster::{Cluster, Options};
 use k8s_openapi::ByteString;
@@ -15,12 +15,14 @@ use tokio::time::sleep;
 
 use crate::certificates::Authority;
 use crate::load::Load;
-use testkit::{Answer, DEADLINE, POLL, Retries};
+use testkit::{Answer, DEADLINE, Limit, POLL, Retries};
 
 const HUB: &str = "/apis/cache.example.com/v1/namespaces/default/memcacheds";
 const SPOKE: &str = "/apis/cache.example.com/v1alpha1/namespaces/default/memcacheds";
 /// More than the manager allows.
 const TOO_MANY: u32 = 2000;
+/// The timeout of the webhooks as they are installed; here it grows with the load.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running API server.
 pub(crate) struct ApiServer {
@@ -59,6 +61,7 @@ impl ApiServer {
         for webhook in configuration["webhooks"].as_array_mut().unwrap() {
             let path = webhook["clientConfig"]["service"]["path"].take();
             webhook["clientConfig"] = client_config(path.as_str().unwrap());
+            webhook["timeoutSeconds"] = json!(30);
         }
         for (path, object) in [
             (
@@ -93,7 +96,9 @@ impl ApiServer {
             async move {
                 let is_bad = number.is_multiple_of(5);
                 let replicas = if is_bad { TOO_MANY } else { 3 };
+                let mut limit = Limit::new(TIMEOUT);
                 match create(&api, "new", replicas, true).await {
+                    _ if limit.is_over() => Err(format!("slower than {TIMEOUT:?}")),
                     Ok(_) if !is_bad => Ok(true),
                     Err(error) if is_bad && error.message.contains("spec.replicas") => Ok(true),
                     answer => Err(format!("{answer:?}")),

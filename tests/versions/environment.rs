@@ -12,7 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::packaging::{crd, kinds, sample};
 use serde_json::{Value, json};
-use testkit::{Answer, ApiServer, Manager, Retries};
+use testkit::{Answer, ApiServer, Limit, Manager, Retries};
 use tokio::runtime::Runtime;
 
 use crate::webhook_server::WebhookServer;
@@ -163,14 +163,12 @@ impl TestEnv {
             for version in [&kind.spoke, &kind.hub] {
                 let sample = sample::sample(kind, version).expect("a sample");
                 let target = format!("{}?dryRun=All", collection(kind, version, "default"));
-                let (started, before) = (Instant::now(), self.webhooks.decisions(kind, version));
+                let before = self.webhooks.decisions(kind, version);
+                let mut limit = Limit::new(DEADLINE);
                 while self.webhooks.decisions(kind, version) == before {
                     let created = self.create(&target, &sample).await;
                     created.expect("the sample is accepted");
-                    assert!(
-                        started.elapsed() < DEADLINE,
-                        "{kind:?} {version:?}: not called"
-                    );
+                    assert!(!limit.is_over(), "{kind:?} {version:?}: not called");
                 }
             }
         }
@@ -220,15 +218,16 @@ impl TestEnv {
         what: &str,
         holds: impl Fn(&Value) -> bool,
     ) -> Value {
-        let started = Instant::now();
+        let (started, mut limit) = (Instant::now(), Limit::new(DEADLINE));
         loop {
             let answer = self.get(path).await;
             if let Some(object) = answer.as_ref().ok().filter(|object| holds(object)) {
                 return object.clone();
             }
             assert!(
-                started.elapsed() < DEADLINE,
-                "{path} after {DEADLINE:?}: not {what}\n{answer:#?}",
+                !limit.is_over(),
+                "{path} after {:?}: not {what}\n{answer:#?}",
+                started.elapsed()
             );
             tokio::time::sleep(POLL).await;
         }
@@ -236,9 +235,9 @@ impl TestEnv {
 
     /// Waits until no object exists at `path`.
     pub(crate) async fn until_gone(&self, path: &str) {
-        let started = Instant::now();
+        let mut limit = Limit::new(DEADLINE);
         while self.get(path).await.is_ok() {
-            assert!(started.elapsed() < DEADLINE, "{path} still exists");
+            assert!(!limit.is_over(), "{path} still exists");
             tokio::time::sleep(POLL).await;
         }
     }
@@ -268,7 +267,7 @@ impl TestEnv {
     /// input of `-f -`.
     pub(crate) fn kubectl(&self, arguments: &[&str], file: &Value) -> (bool, String) {
         let mut command = Command::new("kubectl")
-            .env("KUBECONFIG", self.cluster.kubeconfig())
+            .envs(self.cluster.environment().variables())
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -69,7 +69,7 @@ async fn where_the_original_version_is_not_served_nothing_is_lost() {
     for command in &commands {
         let run = std::process::Command::new("bash")
             .args(["-c", command])
-            .env("KUBECONFIG", env.cluster.kubeconfig())
+            .envs(env.cluster.environment().variables())
             .output()
             .expect("bash runs");
         let said = String::from_utf8_lossy(&run.stderr);

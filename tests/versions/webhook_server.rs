@@ -43,6 +43,8 @@ impl Endpoint {
         for webhook in configuration["webhooks"].as_array_mut().expect("webhooks") {
             let path = webhook["clientConfig"]["service"]["path"].take();
             webhook["clientConfig"] = self.client_config(path.as_str().expect("a path"));
+            // The most, for a machine under load.
+            webhook["timeoutSeconds"] = json!(30);
         }
         configuration
     }

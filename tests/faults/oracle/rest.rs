@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use super::{Violation, stored, violation};
 use crate::rig::Rig;
-use testkit::TestEnv;
+use testkit::{Limit, POLL, TestEnv};
 
-/// From when on there is rest: the last status may wait for half a second, and the last pods
-/// go away a moment later.
+/// From when on there is rest on an idle machine: the last status may wait for half a second, and
+/// the last pods go away a moment later.
 const SETTLES: Duration = Duration::from_secs(2);
 
 /// Resource versions of what concerns the operators, by plural and name.
@@ -25,7 +25,10 @@ async fn versions(stage: &TestEnv) -> BTreeMap<String, Value> {
 }
 
 pub(crate) async fn holds(rig: &mut Rig, hold: Duration) -> Vec<Violation> {
-    tokio::time::sleep(SETTLES).await;
+    let mut settles = Limit::new(SETTLES);
+    while !settles.is_over() {
+        tokio::time::sleep(POLL).await;
+    }
     let before = versions(&rig.stage).await;
     let begin = Instant::now();
     tokio::time::sleep(hold).await;

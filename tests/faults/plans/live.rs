@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use faultproxy::{Action, Installed, Match, Rule};
 use serde_json::Value;
-use testkit::load_factor;
+use testkit::{Limit, load_factor};
 use tokio::sync::Barrier;
 use tokio::time::{Instant, sleep};
 
@@ -16,7 +16,7 @@ use super::plan::{Fault, HELD_AT_MOST, Place, Plan, STALE_FOR};
 use crate::oracle::{Violation, rest, violation};
 
 /// How many times as long as promised a plan may take where no process waits for a processor, see
-/// [`load_factor`].
+/// [`Limit`].
 const PATIENCE: u32 = 2;
 
 /// From when on there is rest: the last status may wait for half a second, and the last pods go
@@ -255,12 +255,10 @@ impl Life<'_> {
 
     /// Waits until all is as asked for. That it takes too long is a violation of O1.
     async fn until_met(&mut self, form: Form, rule: Option<&Installed>) {
-        let began = Instant::now();
         let patience = PATIENCE * self.plan.promised();
-        let mut factor = load_factor();
+        let (began, mut limit) = (Instant::now(), Limit::new(patience));
         while let Err(why) = self.is_met(form) {
-            factor = factor.max(load_factor());
-            if began.elapsed() > patience.mul_f64(factor) {
+            if limit.is_over() {
                 let what = format!("not as asked for after {:?}: {why}", began.elapsed());
                 self.violations.push(violation("O1", what));
                 return;

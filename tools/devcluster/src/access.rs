@@ -19,7 +19,7 @@ impl Cluster {
         let kubectl = self.binaries().path("kubectl");
         Command::new(&kubectl)
             .args(arguments)
-            .env("KUBECONFIG", self.kubeconfig())
+            .envs(self.environment().variables())
             .output()
             .doing(|| format!("running {}", kubectl.display()))
     }

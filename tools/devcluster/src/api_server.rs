@@ -14,8 +14,9 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::certificates::Certificates;
 use crate::error::{Error, Result};
+use crate::load::load_factor;
 
-/// Longer than any response of a healthy API server on a busy machine.
+/// Longer than any response of a healthy API server on a machine that is not overloaded.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -89,8 +90,9 @@ impl ApiServer {
     }
 
     fn request(&self, method: &str, path: &str, body: &str) -> std::io::Result<Answer> {
-        let socket = TcpStream::connect_timeout(&self.address, TIMEOUT)?;
-        socket.set_read_timeout(Some(TIMEOUT))?;
+        let timeout = TIMEOUT.mul_f64(load_factor());
+        let socket = TcpStream::connect_timeout(&self.address, timeout)?;
+        socket.set_read_timeout(Some(timeout))?;
         socket.set_nodelay(true)?;
         let name = ServerName::from(self.address.ip());
         let session = ClientConnection::new(Arc::clone(&self.tls), name).map_err(IoError::other)?;

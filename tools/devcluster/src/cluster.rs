@@ -146,8 +146,11 @@ impl Cluster {
             Nodes::Simulated(count) => {
                 self.spawn(Component::Kwok)?;
                 for number in 1..=count {
-                    self.api_server
-                        .create("/api/v1/nodes", &simulated(number))?;
+                    let node = simulated(number);
+                    self.wait("the creation of a node", || {
+                        let created = self.api_server.create("/api/v1/nodes", &node);
+                        created.map_err(|error| error.to_string())
+                    })?;
                 }
             }
             Nodes::Real => {

@@ -7,6 +7,7 @@ use std::{env, iter};
 use crate::error::{Error, Result};
 
 const KUBECONFIG: &str = "KUBECONFIG";
+const KUBECTL_CACHE: &str = "KUBECACHEDIR";
 const AUDIT_LOG: &str = "DEVCLUSTER_AUDIT_LOG";
 const AUDIT_LOGS: &str = "DEVCLUSTER_AUDIT_LOGS";
 const AUTHORITY: &str = "SSL_CERT_FILE";
@@ -62,11 +63,16 @@ impl Environment {
         })
     }
 
-    /// Returns the variables for a child process: those above, and `PATH` with the binaries first,
-    /// because the machine's own kubectl may be old.
+    /// Returns the variables for a child process: those above, `PATH` with the binaries first, because
+    /// the machine's own kubectl may be old, and `KUBECACHEDIR`, because kubectl would remember for six
+    /// hours which kinds an earlier cluster at the same address served.
     pub fn variables(&self) -> Vec<(&'static str, OsString)> {
         let mut variables = vec![
             (KUBECONFIG, self.kubeconfig.clone().into()),
+            (
+                KUBECTL_CACHE,
+                self.kubeconfig.with_file_name("kubectl-cache").into(),
+            ),
             (AUDIT_LOG, self.audit_log.clone().into()),
             (BINARIES, self.binaries.clone().into()),
             ("PATH", path_with_first(&self.binaries, env::var_os("PATH"))),

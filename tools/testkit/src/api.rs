@@ -1,7 +1,6 @@
 //! JSON requests to a real API server. Independent of kinds.
 
 use std::path::Path;
-use std::time::Instant;
 
 use http::{Method, Request, header};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -9,7 +8,7 @@ use kube::core::Status;
 use kube::{Client, Config, Error};
 use serde_json::Value;
 
-use crate::{DEADLINE, POLL};
+use crate::{DEADLINE, Limit, POLL, load_factor};
 
 /// The response of an API server.
 pub type Answer = Result<Value, Status>;
@@ -68,9 +67,9 @@ impl ApiServer {
     /// # Panics
     /// If it is still rejected after [`DEADLINE`].
     pub async fn until_created(&self, path: &str, object: &Value) {
-        let started = Instant::now();
+        let mut limit = Limit::new(DEADLINE);
         while let Err(refused) = self.create(path, object).await {
-            assert!(started.elapsed() < DEADLINE, "{path}: {refused:?}");
+            assert!(!limit.is_over(), "{path}: {refused:?}");
             tokio::time::sleep(POLL).await;
         }
     }
@@ -139,13 +138,14 @@ impl ApiServer {
     /// A request with the response 429, as from a watch cache right after a change of its CRD, is
     /// repeated, as in client-go.
     async fn answer(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Answer {
-        let started = Instant::now();
+        let mut limit = Limit::new(DEADLINE);
         loop {
             let sent = self.send(&method, path, content_type, body);
-            let answer = tokio::time::timeout(DEADLINE, sent).await;
-            match answer.unwrap_or_else(|_| panic!("{path}: no response within {DEADLINE:?}")) {
+            let patience = DEADLINE.mul_f64(load_factor());
+            let answer = tokio::time::timeout(patience, sent).await;
+            match answer.unwrap_or_else(|_| panic!("{path}: no response within {patience:?}")) {
                 Ok(object) => return Ok(object),
-                Err(Error::Api(status)) if status.code == 429 && started.elapsed() < DEADLINE => {
+                Err(Error::Api(status)) if status.code == 429 && !limit.is_over() => {
                     tokio::time::sleep(POLL).await;
                 }
                 Err(Error::Api(status)) => return Err(*status),

@@ -4,17 +4,17 @@
 //! The cluster is the one that `make test` starts; each test finds it in its environment variables.
 //! A test that breaks its cluster uses a private one. Independent of the tests.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
 
 use devcluster::Environment;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::audit::{self, Request};
-use crate::{ApiServer, DEADLINE, Exit, Kind, Manager, POLL, Retries};
+use crate::{ApiServer, DEADLINE, Exit, Kind, Limit, Manager, POLL, Retries};
 
 /// A namespace and a manager that watches it.
 pub struct TestEnv {
@@ -125,6 +125,11 @@ impl TestEnv {
         &self.environment.kubeconfig
     }
 
+    /// Returns the variables for a child process that uses the cluster.
+    pub fn variables(&self) -> Vec<(&'static str, OsString)> {
+        self.environment.variables()
+    }
+
     /// The API server's audit log.
     pub fn audit_log(&self) -> &Path {
         &self.environment.audit_log
@@ -153,7 +158,7 @@ impl TestEnv {
     /// Runs kubectl in this namespace.
     pub fn kubectl(&self, arguments: &[&str]) -> Output {
         Command::new("kubectl")
-            .env("KUBECONFIG", &self.environment.kubeconfig)
+            .envs(self.variables())
             .args(["--namespace", &self.namespace])
             .args(arguments)
             .output()
@@ -168,32 +173,16 @@ impl TestEnv {
         what: &str,
         holds: impl Fn(&Value) -> bool,
     ) -> Value {
-        let started = Instant::now();
-        loop {
-            let object = self.get(kind, name).await;
-            if let Some(object) = object.as_ref().filter(|object| holds(object)) {
-                println!("{} {name}: {what} after {:?}", kind.kind, started.elapsed());
-                return object.clone();
-            }
-            if started.elapsed() > DEADLINE {
-                let shown = object.map(|object| format!("{object:#}"));
-                panic!(
-                    "{} {name} after {DEADLINE:?}: not {what}\nobject: {}\nmanager:\n{}",
-                    kind.kind,
-                    shown.unwrap_or_else(|| "absent".to_owned()),
-                    self.log()
-                );
-            }
-            tokio::time::sleep(POLL).await;
-        }
+        let waited = self.until_within((kind, name), what, DEADLINE, holds);
+        waited.await.0
     }
 
     /// Waits until the object does not exist.
     pub async fn until_gone(&self, kind: Kind, name: &str) {
-        let started = Instant::now();
+        let mut limit = Limit::new(DEADLINE);
         while let Some(object) = self.get(kind, name).await {
             assert!(
-                started.elapsed() < DEADLINE,
+                !limit.is_over(),
                 "{} {name} still exists: {object:#}",
                 kind.kind
             );
@@ -228,13 +217,13 @@ impl TestEnv {
     /// Waits until such a request is in the audit log, and returns all requests so far. A request is
     /// logged after its answer, and so after its effect can be seen.
     pub async fn until_requested(&self, is_wanted: impl Fn(&Request) -> bool) -> Vec<Request> {
-        let started = Instant::now();
+        let mut limit = Limit::new(DEADLINE);
         loop {
             let requests = self.requests();
             if requests.iter().any(&is_wanted) {
                 return requests;
             }
-            assert!(started.elapsed() < DEADLINE, "not requested: {requests:?}");
+            assert!(!limit.is_over(), "not requested: {requests:?}");
             tokio::time::sleep(POLL).await;
         }
     }
@@ -259,7 +248,7 @@ impl TestEnv {
         let target = format!("{path}?fieldManager=tests&force=true");
         let applied = self.api.apply(&target, crd).await;
         applied.expect("the API server accepts the CRD");
-        let started = Instant::now();
+        let mut limit = Limit::new(DEADLINE);
         loop {
             let object = self.api.get(&path).await.expect("the CRD");
             if condition(&object, "Established")
@@ -267,7 +256,7 @@ impl TestEnv {
             {
                 return;
             }
-            assert!(started.elapsed() < DEADLINE, "{name} is not established");
+            assert!(!limit.is_over(), "{name} is not established");
             tokio::time::sleep(POLL).await;
         }
     }

@@ -48,7 +48,8 @@ pub fn get_tls(address: &str, path: &str, headers: &[(&str, &str)]) -> (u16, Str
 
 fn connect(address: &str) -> TcpStream {
     let stream = TcpStream::connect(address).expect("it listens");
-    stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
+    let patience = DEADLINE.mul_f64(load_factor());
+    stream.set_read_timeout(Some(patience)).expect("a deadline");
     stream
 }
 

@@ -9,6 +9,7 @@ mod environment;
 pub mod http;
 #[allow(missing_docs)] // their names say it
 mod kinds;
+mod limit;
 mod manager;
 mod objects;
 mod within;
@@ -21,6 +22,7 @@ pub use self::api::{Answer, ApiServer, Retries};
 pub use self::audit::Request;
 pub use self::environment::{TestEnv, condition, crds, is_ready};
 pub use self::kinds::*;
+pub use self::limit::Limit;
 pub use self::manager::{Exit, Manager, manager, sum};
 pub use self::within::{is_degraded, is_not_ready_for, message};
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::{DEADLINE, POLL, http};
+use crate::{DEADLINE, Limit, POLL, http};
 
 /// A running manager.
 pub struct Manager {
@@ -117,7 +117,7 @@ impl Manager {
 
     /// Returns the address at which it listens for `purpose`, once it does.
     pub async fn address_of(&self, purpose: &str) -> String {
-        let started = Instant::now();
+        let mut limit = Limit::new(DEADLINE);
         loop {
             let log = self.log();
             let mut lines = log
@@ -128,10 +128,7 @@ impl Manager {
             if let Some(address) = line.as_ref().and_then(|line| line["address"].as_str()) {
                 return address.to_owned();
             }
-            assert!(
-                started.elapsed() < DEADLINE,
-                "no server listens for {purpose}:\n{log}"
-            );
+            assert!(!limit.is_over(), "no server listens for {purpose}:\n{log}");
             tokio::time::sleep(POLL).await;
         }
     }

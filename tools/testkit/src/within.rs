@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::{EVENT, Kind, POLL, TestEnv, condition, load_factor};
+use crate::{EVENT, Kind, Limit, POLL, TestEnv, condition};
 
 /// Reports whether `Ready` is false with this reason, for the current generation.
 pub fn is_not_ready_for(object: &Value, reason: &str) -> bool {
@@ -27,7 +27,7 @@ pub fn is_degraded(object: &Value) -> bool {
 
 impl TestEnv {
     /// Waits until `holds` is true of the object; returns it, and how long that took. `limit` is that of
-    /// an idle machine and grows with the [load](load_factor).
+    /// an idle machine: see [`Limit`].
     pub async fn until_within(
         &self,
         (kind, name): (Kind, &str),
@@ -35,19 +35,18 @@ impl TestEnv {
         limit: Duration,
         holds: impl Fn(&Value) -> bool,
     ) -> (Value, Duration) {
-        let (started, mut limit_here) = (Instant::now(), limit);
+        let (started, mut limit) = (Instant::now(), Limit::new(limit));
         loop {
             let object = self.get(kind, name).await;
             let took = started.elapsed();
-            limit_here = limit_here.max(limit.mul_f64(load_factor()));
             if let Some(object) = object.as_ref().filter(|object| holds(object)) {
                 println!("{} {name}: {what} after {took:.1?}", kind.kind);
                 return (object.clone(), took);
             }
-            if took > limit_here {
-                let shown = object.map(|object| format!("{:#}", object["status"]));
+            if limit.is_over() {
+                let shown = object.map(|object| format!("{object:#}"));
                 panic!(
-                    "{} {name} after {limit_here:?}: not {what}\nstatus: {}\nmanager:\n{}",
+                    "{} {name} after {took:.1?}: not {what}\nobject: {}\nmanager:\n{}",
                     kind.kind,
                     shown.unwrap_or_else(|| "absent".to_owned()),
                     self.log()

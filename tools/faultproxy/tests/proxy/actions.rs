@@ -88,9 +88,8 @@ async fn a_black_hole_is_silent_before_and_after_the_server_commits() {
         let env = TestEnv::start().await;
         let rule = first(Action::BlackHole);
         let rule = if is_after { rule.after_commit() } else { rule };
-        env.proxy.install(rule);
-        let answer = env.ask(Method::PATCH, DEPLOYMENT, SILENCE).await;
-        assert_eq!(answer, Err(true), "no response and no end");
+        let rule = env.proxy.install(rule);
+        env.write_in_silence(&rule).await;
         assert_eq!(env.obeyed(), obeyed);
     }
 }
@@ -112,9 +111,13 @@ async fn a_delay_lasts_between_its_bounds_and_another_rule_may_follow_it() {
 async fn a_stalled_response_stops_halfway_and_a_cut_one_ends_there() {
     for (action, is_silent) in [(Action::Stall, true), (Action::Cut, false)] {
         let env = TestEnv::start().await;
-        env.proxy.install(first(action));
-        let answer = env.ask(Method::PATCH, DEPLOYMENT, SILENCE).await;
-        assert_eq!(answer, Err(is_silent));
+        let rule = env.proxy.install(first(action));
+        if is_silent {
+            env.write_in_silence(&rule).await;
+        } else {
+            let answer = env.ask(Method::PATCH, DEPLOYMENT, PATIENCE).await;
+            assert_eq!(answer, Err(false), "an end, at once");
+        }
         assert_eq!(env.obeyed(), 1, "the response is the server's");
         assert_eq!(env.write().await.0, 200);
     }
@@ -162,10 +165,9 @@ async fn a_function_is_called_instead_of_a_response() {
         let env = TestEnv::start().await;
         let calls = Arc::new(AtomicU64::new(0));
         let rule = first(Action::Run(counting(&calls)));
-        env.proxy
-            .install(if is_after { rule.after_commit() } else { rule });
-        let answer = env.ask(Method::PATCH, DEPLOYMENT, SILENCE).await;
-        assert_eq!(answer, Err(true));
+        let rule = if is_after { rule.after_commit() } else { rule };
+        let rule = env.proxy.install(rule);
+        env.write_in_silence(&rule).await;
         assert_eq!((calls.load(Ordering::SeqCst), env.obeyed()), (1, obeyed));
     }
 }
@@ -174,7 +176,7 @@ async fn a_function_is_called_instead_of_a_response() {
 async fn a_function_is_called_after_the_client_has_its_response() {
     let env = TestEnv::start().await;
     let calls = Arc::new(AtomicU64::new(0));
-    let after = Duration::from_millis(200);
+    let after = Duration::from_secs(1);
     let action = Action::AnswerThenRun(after, counting(&calls));
     let rule = env.proxy.install(first(action));
     assert_eq!(env.write().await, (200, r#"{"writes":1}"#.into()));
@@ -206,7 +208,10 @@ async fn a_running_watch_is_reset_or_silenced_at_once() {
     let (mut first, mut second) = (env.watch().await, env.watch().await);
     let reset = Rule::new(Match::watches(), Action::Reset).nth(1..=1);
     let reset = env.proxy.install(reset);
-    let (one, other) = (first.is_silent().await, second.is_silent().await);
+    let (began, mut one, mut other) = (Instant::now(), true, true);
+    while one && other && began.elapsed() < PATIENCE {
+        (one, other) = (first.is_silent().await, second.is_silent().await);
+    }
     assert!(one != other, "one of the two is reset");
     assert_eq!(reset.took_effect(), 1);
     reset.remove();

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::Response;
-use faultproxy::Proxy;
+use faultproxy::{Installed, Proxy};
 use futures::{StreamExt as _, stream};
 use http::{Method, Request};
 use kube::Client;
@@ -16,7 +16,7 @@ use kube::config::{Config, Kubeconfig};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// Long for the loopback network, and short for a test that waits for its end.
 pub(crate) const SILENCE: Duration = Duration::from_millis(300);
@@ -122,6 +122,20 @@ impl TestEnv {
     pub(crate) async fn write(&self) -> (u16, Bytes) {
         let answer = self.ask(Method::PATCH, DEPLOYMENT, PATIENCE).await;
         answer.expect("a response")
+    }
+
+    /// Makes a write that gets no response until this rule has taken effect, nor for a while then.
+    pub(crate) async fn write_in_silence(&self, rule: &Installed) {
+        let silence = async {
+            while rule.took_effect() == 0 {
+                sleep(Duration::from_millis(5)).await;
+            }
+            sleep(SILENCE).await;
+        };
+        tokio::select! {
+            answer = self.ask(Method::PATCH, DEPLOYMENT, PATIENCE) => panic!("{answer:?}"),
+            () = silence => {}
+        }
     }
 
     /// Starts a watch; returns when it runs at the server, too.

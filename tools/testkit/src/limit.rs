@@ -1,0 +1,30 @@
+//! Time limits that grow with the load of the machine.
+
+use std::time::{Duration, Instant};
+
+use crate::load_factor;
+
+/// The time limit of an idle machine, from now on, times the highest [load](load_factor) since then.
+#[derive(Debug)]
+pub struct Limit {
+    began: Instant,
+    idle: Duration,
+    load: f64,
+}
+
+impl Limit {
+    /// Begins now; `idle` is the limit of an idle machine.
+    pub fn new(idle: Duration) -> Self {
+        Limit {
+            began: Instant::now(),
+            idle,
+            load: load_factor(),
+        }
+    }
+
+    /// Reports whether the time is over.
+    pub fn is_over(&mut self) -> bool {
+        self.load = self.load.max(load_factor());
+        self.began.elapsed() > self.idle.mul_f64(self.load)
+    }
+}
