@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
-use crate::process::{Kubeconfig, free_port, start_without_api_server};
+use crate::process::{Kubeconfig, Running, free_port, manager, start_without_api_server};
 use testkit::http;
 
 #[test]
@@ -60,6 +60,25 @@ fn an_api_server_that_never_responds_does_not_delay_the_stop() {
     assert_eq!(running.wait().code(), Some(0));
 }
 
+/// As the first process of a container, it gets only the signals that it handles.
+#[test]
+fn a_migration_of_storage_handles_signals_and_says_what_to_do() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("https://{}", silent.local_addr().unwrap());
+    let kubeconfig = Kubeconfig::for_server(&server);
+    let mut command = manager();
+    command.args(["migrate-storage", "--kubeconfig", &kubeconfig.file]);
+    let mut running = Running::start(command);
+    let _connection = silent.accept().unwrap();
+    running.signal("-TERM");
+    assert_eq!(running.wait().code(), Some(1));
+    let said = running.rest_of_log();
+    assert!(
+        said.contains("stopped by SIGTERM; run this again"),
+        "{said}"
+    );
+}
+
 #[test]
 fn every_log_line_is_json_with_a_time_in_utc() {
     let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
@@ -88,7 +107,11 @@ fn signals_change_what_is_logged() {
     running.address_of("metrics");
     running.signal("-USR1");
     running.log_line(&["log level changed", "Debug"]);
-    running.log_line(&["\"level\":\"DEBUG\""]);
+    running.log_line(&[
+        "\"level\":\"DEBUG\"",
+        "\"request to the API server\"",
+        "\"code\":\"<error>\"",
+    ]);
     running.signal("-USR2");
     running.log_line(&["log level changed", "Info"]);
     // A line that was being written may appear within a second; the next signal marks its end.
