@@ -115,15 +115,13 @@ impl Reconciler {
         };
         let mut outcome = match (&desired, ensured) {
             (Ok(children), Some(ensured)) => {
-                let ensured =
-                    ensured.and_then(|it| stripped.map(|()| it).map_err(ApplyError::Failed));
                 if self.becomes_ready(&resource, children)
                     && let Ok(ensured) = &ensured
                     && !self.is_current(&resource, ensured).await?
                 {
                     return Ok(Action::RequeueAfter(STALE_RETRY));
                 }
-                match self.outcome(&resource, ensured) {
+                match self.outcome(&resource, ensured, stripped.err()) {
                     Ok(outcome) => outcome,
                     Err(next) => return Ok(next),
                 }
@@ -155,6 +153,7 @@ impl Reconciler {
             .write_status_if_due(at, cached, (&resource, &desired), &outcome)
             .await;
         let requeue_after = outcome.requeue_after;
+        let earliest = |settle| [requeue_after, settle].into_iter().flatten().min();
         match (outcome.failure, written) {
             // Of two errors, the one after which the next request must wait longer.
             (Some(failure), Err(error))
@@ -165,13 +164,13 @@ impl Reconciler {
                     requeue_after,
                 })
             }
-            (Some(error), _) => Err(Failure {
+            (Some(error), written) => Err(Failure {
                 error,
-                requeue_after,
+                requeue_after: earliest(written.ok().flatten()),
             }),
             (None, Err(error)) => Err(error.into()),
             (None, Ok(settle)) => {
-                let delay = [requeue_after, settle].into_iter().flatten().min();
+                let delay = earliest(settle);
                 Ok(delay.map_or(Action::AwaitChange, Action::RequeueAfter))
             }
         }

@@ -102,7 +102,7 @@ struct Served {
     access: Option<Access>,
     /// Bytes for answers that are written or sent.
     memory: Arc<Semaphore>,
-    /// Whether the last answer was cut. Only a change is logged.
+    /// Whether the last answer was cut. Only its beginning is logged.
     is_cut: AtomicBool,
 }
 

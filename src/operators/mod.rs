@@ -1,5 +1,5 @@
 //! The desired state: pure functions from a resource and its observed children to children and
-//! status. No I/O; depends on `api` and `json` only.
+//! status. No I/O; depends on `api`, `json`, `bounded` and `kinds` only.
 //!
 //! A new operator needs one file under `api/`, one under `operators/`, and one line in `kinds.rs`.
 //! Used by `config`, `controller`, `manager`, `migration` and `packaging`.

@@ -1,8 +1,10 @@
 //! Clients that begin handshakes faster than the server can answer.
 
+use testkit::Limit;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Duration, Instant};
 
+use crate::DEADLINE;
 use crate::manager::{HOSTILE, Manager};
 
 /// The duration of the attack.
@@ -18,23 +20,25 @@ async fn closed_connections_wait_for_no_handshake() {
     let hello = manager.hello();
     let (mut open, mut most, mut begun) = (Vec::new(), 0, 0);
     let started = Instant::now();
-    while started.elapsed() < ATTACK {
+    let mut limit = Limit::new(DEADLINE);
+    // As many as show something, however slow the machine is.
+    while started.elapsed() < ATTACK || begun <= 2 * MOST_FILES {
+        assert!(!limit.is_over(), "only {begun} handshakes");
         for _ in 0..100 {
-            let mut stream = manager.connect_tcp(HOSTILE).await.unwrap();
+            let Ok(mut stream) = manager.connect_tcp(HOSTILE).await else {
+                continue;
+            };
             // The server may have closed it already.
             let _ = stream.write_all(&hello).await;
             open.push(stream);
             begun += 1;
         }
         most = most.max(manager.files());
-        if open.len() > 2000 {
-            open.drain(..1000);
+        // This process may have a limit of 1024 files.
+        if open.len() > 700 {
+            open.drain(..400);
         }
     }
     println!("at most {most} open files amid {begun} handshakes");
-    assert!(
-        begun > 2 * MOST_FILES,
-        "the machine is too slow to flood it"
-    );
     assert!(most <= MOST_FILES, "{most} open files");
 }

@@ -206,7 +206,7 @@ impl Reconciler {
         };
         match error.status().map(error_class::of_apply) {
             Some(ErrorClass::ResolveOwnership) => {
-                debug!(controller = self.controller, %error, "resolving the owner of the child");
+                debug!(%error, "resolving the owner of the child");
                 self.resolve_ownership(wanted).await
             }
             class => Err(self.apply_error(class, error)),
@@ -282,7 +282,7 @@ impl Reconciler {
             }
             Some(ErrorClass::NotFound(problem)) => not_found(problem, jittered_retry()),
             Some(ErrorClass::NamespaceEnding) => {
-                debug!(controller = self.controller, %error, "the namespace is being deleted");
+                debug!(%error, "the namespace is being deleted");
                 ApplyError::NamespaceEnding
             }
             Some(ErrorClass::ResolveOwnership | ErrorClass::Transient) | None => {
@@ -313,6 +313,6 @@ impl Reconciler {
             self.metrics.rewritten(&self.controller, child.kind.kind);
         }
         self.states.applied(resource, child, rewritten);
-        info!(child = child.kind.kind, name = child.name, "applied");
+        info!(child = child.kind.kind, child_name = child.name, "applied");
     }
 }

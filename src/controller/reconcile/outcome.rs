@@ -65,11 +65,13 @@ impl Outcome {
 }
 
 impl Reconciler {
-    /// The result of applying the children; `Err` if no status is written.
+    /// The result of applying the children; `Err` if no status is written. `stripped` is an error of the
+    /// resource itself, and concerns no child: it is told if nothing else is wrong and it lasts.
     pub(super) fn outcome(
         &self,
         resource: &Resource,
         ensured: Result<Ensured, ApplyError>,
+        stripped: Option<RequestError>,
     ) -> Result<Outcome, Action> {
         let mut patience = None;
         let mut outcome = match ensured {
@@ -126,7 +128,16 @@ impl Reconciler {
             Err(ApplyError::ResourceGone) => return Err(Action::RequeueAfter(jittered_retry())),
             Err(ApplyError::NamespaceEnding) => return Err(Action::AwaitChange),
         };
-        let reason = outcome.unconfirmed.as_ref().map(|problem| problem.reason);
+        let mut late = None;
+        if outcome.failure.is_none() {
+            if let (Some(error), None, None) = (&stripped, &outcome.problem, &outcome.unconfirmed) {
+                late = Some(Problem::new(Reason::ApplyFailed, error.to_string()));
+                patience = Some(PATIENCE_WITH_WRITES);
+            }
+            outcome.failure = stripped;
+        }
+        let reason = late.as_ref().or(outcome.unconfirmed.as_ref());
+        let reason = reason.map(|problem| problem.reason);
         let lasted = self.states.unconfirmed(resource, reason);
         if let Some(patience) = patience {
             // An earlier leader may have reported it already.
@@ -136,7 +147,7 @@ impl Reconciler {
             });
             let left = patience.saturating_sub(lasted);
             if left.is_zero() || was_degraded {
-                outcome.problem = outcome.unconfirmed.take();
+                outcome.problem = late.or_else(|| outcome.unconfirmed.take());
             } else {
                 outcome.requeue_after = outcome.requeue_after.into_iter().chain([left]).min();
             }

@@ -97,12 +97,8 @@ impl Pacer {
         }
         self.report(&state);
         if may {
-            let (namespace, name) = (key.namespace(), key.name());
             let waiting = state.waiting.len();
-            info!(
-                controller = self.controller,
-                namespace, name, waiting, "rolling out a changed default of the operator"
-            );
+            info!(waiting, "rolling out a changed default of the operator");
         }
         may
     }
@@ -121,10 +117,7 @@ impl Pacer {
         }
         self.wake_next(&mut state);
         if was_rolling && state.rolling() == 0 && state.waiting.is_empty() {
-            info!(
-                controller = self.controller,
-                "all changed defaults of the operator are rolled out"
-            );
+            info!("all changed defaults of the operator are rolled out");
         }
     }
 

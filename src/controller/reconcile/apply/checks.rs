@@ -127,11 +127,7 @@ impl Reconciler {
         if generation > resource.generation {
             return Err(ApplyError::Stale);
         }
-        let (namespace, name) = (&resource.namespace, &resource.name);
         warn!(
-            controller = self.controller,
-            namespace,
-            name,
             generation,
             applied = stamp.generation,
             "a child was applied for a generation that its resource has not reached; overwritten"

@@ -92,7 +92,7 @@ impl Reconciler {
                 }
                 info!(
                     child = kind.kind,
-                    name = meta.key.name(),
+                    child_name = meta.key.name(),
                     "deleted; the spec no longer wants it"
                 );
             }

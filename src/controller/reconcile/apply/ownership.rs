@@ -159,7 +159,7 @@ impl Reconciler {
             let now = found.pointer("/items/0").and_then(version_of);
             if now != Some(cached) {
                 let (kind, name) = (kind.kind, key.name());
-                debug!(child = kind, name, "the cache is outdated");
+                debug!(child = kind, child_name = name, "the cache is outdated");
                 return Ok(false);
             }
         }
@@ -183,11 +183,7 @@ impl Reconciler {
         let of = |field: &str| found.pointer(&format!("/items/0/metadata/{field}"));
         let is_it = of("uid").and_then(Value::as_str) == Some(&resource.uid);
         if !is_it || of("deletionTimestamp").is_some() {
-            let (namespace, name) = (at.namespace, at.name);
-            debug!(
-                controller = self.controller,
-                namespace, name, "the resource is deleted or in another shard"
-            );
+            debug!("the resource is deleted or in another shard");
             return Err(ApplyError::ResourceGone);
         }
         Ok(of("generation").and_then(Value::as_i64).unwrap_or_default())
@@ -200,7 +196,11 @@ impl Reconciler {
             reason: "Adopted".to_owned(),
             note: format!("{kind} {name}, which an older operator made, is kept from now on"),
         };
-        info!(child = kind, name, "adopted from an older operator");
+        info!(
+            child = kind,
+            child_name = name,
+            "adopted from an older operator"
+        );
         self.recorder.record(self.kind, wanted.resource, notice);
     }
 

@@ -46,7 +46,7 @@ impl Reconciler {
         let Some((patch, from)) = managed_fields::adopt_entries(object, base, manager) else {
             return Ok(None);
         };
-        let (kind, namespace, name) = (child.0.kind, child.1.namespace(), child.1.name());
+        let (kind, name) = (child.0.kind, child.1.name());
         // The child was written after the resource was read: the resource may be in another shard now.
         let cached = self.resources.get(&wanted.resource_key());
         let known = cached.map(|resource| resource.meta.resource_version);
@@ -59,10 +59,8 @@ impl Reconciler {
             Decision::Investigate(left) => {
                 self.metrics.field_conflict(&self.controller, kind);
                 warn!(
-                    controller = self.controller,
                     child = kind,
-                    namespace,
-                    name,
+                    child_name = name,
                     manager = from,
                     seconds = left.as_secs(),
                     "another manager reconciles this resource too: their label selectors overlap; this \
@@ -76,7 +74,7 @@ impl Reconciler {
         self.children.put_written(child.0, &answer);
         info!(
             child = kind,
-            name,
+            child_name = name,
             manager = from,
             "adopted from another shard"
         );
