@@ -48,8 +48,8 @@ pub struct Workload {
     /// Default: only those of the namespace's default ServiceAccount.
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
-    /// Resource requests and limits of the container. Default: small requests, listed in the
-    /// operator's documentation, and no limits.
+    /// Resource requests and limits of the container. Default: requests of 10m of CPU and 32Mi of
+    /// memory (of a Memcached 32Mi more than `memory`), and no limits.
     pub resources: Option<Resources>,
     /// Scheduling constraints of the pods. Default: no constraints.
     pub scheduling: Option<Scheduling>,

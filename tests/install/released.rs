@@ -1,7 +1,7 @@
 //! `helm install`, `upgrade`, `rollback` and `uninstall` on a cluster with simulated nodes: fields
 //! that the manager writes into the chart's objects are kept, the CRDs follow the chart, and CRDs
-//! and resources are kept on uninstall. Then a release for one team, with a real manager that has
-//! exactly its permissions.
+//! and resources are kept on uninstall. Then a release for one team, and one for two, with a real manager
+//! that has exactly its permissions.
 
 use std::fs;
 use std::process::Command;
@@ -177,25 +177,28 @@ async fn upgrade_rollback_and_uninstall_of_a_release_keep_crds_and_resources() {
     here.until_applied("kept", &memcached("default")).await;
     assert!(here.must(&["get", CRD, "sessions"]).contains("sessions"));
 
-    // A release for a team adopts the CRDs.
-    for team in ["team-a", "team-b"] {
+    // A release for a team, and one for two teams, adopt the CRDs.
+    for team in ["team-a", "team-b", "team-c"] {
         here.must(&["create", "namespace", team]);
     }
-    here.helm(
-        &[&["install", "quartet", "dist/chart"][..], &ready].concat(),
-        &json!({"watchNamespaces": ["team-a"]}),
-    );
-    assert!(here.must(&["get", CRD, "sessions"]).contains("sessions"));
-    a_manager_of_one_namespace(&here, &private).await;
-
-    here.helm(&["uninstall", "quartet", "--wait"], &Value::Null);
-    here.must(&["get", CRD, "sessions", "-n", "team-a"]);
+    for teams in [&["team-a"][..], &["team-a", "team-c"]] {
+        // The first manager was tried without the conversion of the CRD.
+        let install = ["install", "quartet", "dist/chart", "--force-conflicts"];
+        here.helm(
+            &[&install[..], &ready].concat(),
+            &json!({"watchNamespaces": teams}),
+        );
+        assert!(here.must(&["get", CRD, "sessions"]).contains("sessions"));
+        a_manager_of(teams, &here, &private).await;
+        here.helm(&["uninstall", "quartet", "--wait"], &Value::Null);
+        here.must(&["get", CRD, "sessions", "-n", "team-a"]);
+    }
 }
 
 /// Runs the manager as the release configures it, as its ServiceAccount: it reconciles its
-/// namespace, watches no other, and no request is forbidden. Webhooks and conversion are off,
+/// namespaces and not that of team-b, and no request is forbidden. Webhooks and conversion are off,
 /// because no node serves them here.
-async fn a_manager_of_one_namespace(here: &Cluster, private: &private::Private) {
+async fn a_manager_of(teams: &[&str], here: &Cluster, private: &private::Private) {
     here.must(&["delete", "validatingwebhookconfiguration", WEBHOOKS]);
     let unconverted =
         json!([{"op": "replace", "path": "/spec/conversion", "value": {"strategy": "None"}}]);
@@ -207,7 +210,7 @@ async fn a_manager_of_one_namespace(here: &Cluster, private: &private::Private) 
         "-p",
         &unconverted.to_string(),
     ]);
-    for team in ["team-a", "team-b"] {
+    for team in teams.iter().chain(&["team-b"]) {
         here.until_applied(team, &memcached(team)).await;
     }
     let account = "quartet-operator-controller-manager";
@@ -236,16 +239,12 @@ async fn a_manager_of_one_namespace(here: &Cluster, private: &private::Private) 
         .env("KUBECONFIG", &file);
     let running = Manager::spawn(manager);
     let resource = format!("{CRD}/sessions");
-    let ready = [
-        "wait",
-        "--for=condition=Ready",
-        "--timeout=60s",
-        &resource,
-        "-n",
-        "team-a",
-    ];
-    if let Err(refused) = here.kubectl(&ready) {
-        panic!("{refused}\n{}", running.log());
+    for team in teams {
+        let is_ready = "--for=condition=Ready";
+        let ready = ["wait", is_ready, "--timeout=60s", &resource, "-n", team];
+        if let Err(refused) = here.kubectl(&ready) {
+            panic!("{refused}\n{}", running.log());
+        }
     }
     let elsewhere = here.must(&["get", "deployments", "-n", "team-b", "-o", "name"]);
     assert_eq!(elsewhere, "");

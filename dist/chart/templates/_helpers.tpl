@@ -41,6 +41,18 @@ labels:
 {{ required (printf "files/%s has no rules" .file) $role.rules | toYaml }}
 {{- end }}
 
+{{/* The rules in a file that allow watches, with the verbs of watches only. */}}
+{{- define "quartet-operator.watches" -}}
+{{- $role := .root.Files.Get (printf "files/%s" .file) | fromYaml -}}
+{{- $rules := list -}}
+{{- range $role.rules -}}
+{{- if has "watch" .verbs -}}
+{{- $rules = append $rules (merge (dict "verbs" (list "list" "watch")) .) -}}
+{{- end -}}
+{{- end -}}
+{{ required (printf "files/%s has no watches" .file) $rules | toYaml }}
+{{- end }}
+
 {{/* The image of the manager. */}}
 {{- define "quartet-operator.image" -}}
 {{- with .Values.image -}}

@@ -20,11 +20,9 @@ fn cluster_rules(objects: &[Value]) -> Vec<Value> {
     rules.collect()
 }
 
-/// Asserts that a manager of some namespaces may only register its webhooks in the cluster, by
-/// name.
+/// Asserts that a manager of one namespace may only register its webhooks in the cluster, by name.
 #[track_caller]
-fn assert_registers_webhooks_only(objects: &[Value]) {
-    let rules = cluster_rules(objects);
+fn assert_registers_webhooks_only(rules: Vec<Value>) {
     assert!(!rules.is_empty(), "no cluster rules found");
     for rule in rules {
         let resource = &rule["resources"][0];
@@ -41,9 +39,27 @@ fn assert_registers_webhooks_only(objects: &[Value]) {
 fn a_namespaced_manager_has_roles_in_its_namespaces_and_registers_webhooks() {
     let [.., (_, values)] = modes();
     let objects = chart(&values);
-    assert_registers_webhooks_only(&objects);
     let everywhere = chart(&json!({}));
     let wanted = find(&everywhere, "ClusterRole", "quartet-operator-manager-role");
+    // Several namespaces are watched by watches of the cluster.
+    let is_watch = |rule: &Value| rule["verbs"] == json!(["list", "watch"]);
+    let (watches, others): (Vec<_>, _) = cluster_rules(&objects).into_iter().partition(is_watch);
+    let resources = |rules: &mut dyn Iterator<Item = &Value>| -> Vec<Value> {
+        rules.map(|rule| rule["resources"].clone()).collect()
+    };
+    let mut watched = wanted["rules"]
+        .as_array()
+        .expect("rules")
+        .iter()
+        .filter(|rule| {
+            rule["verbs"]
+                .as_array()
+                .is_some_and(|verbs| verbs.contains(&json!("watch")))
+        });
+    assert_eq!(resources(&mut watches.iter()), resources(&mut watched));
+    assert_registers_webhooks_only(others);
+    let alone = chart(&json!({"watchNamespaces": ["team-a"]}));
+    assert_registers_webhooks_only(cluster_rules(&alone));
     for team in ["team-a", "team-b"] {
         let mut roles = objects.iter().filter(|it| {
             is(it, "Role", "quartet-operator-manager-role") && it["metadata"]["namespace"] == team
@@ -86,7 +102,7 @@ fn a_namespaced_manager_has_roles_in_its_namespaces_and_registers_webhooks() {
 #[test]
 fn the_overlay_for_one_namespace_grants_what_the_chart_for_one_grants() {
     let overlaid = overlay("namespaced");
-    assert_registers_webhooks_only(&overlaid);
+    assert_registers_webhooks_only(cluster_rules(&overlaid));
     let charted = chart(&json!({"watchNamespaces": [NAMESPACE]}));
     assert_eq!(cluster_rules(&overlaid), cluster_rules(&charted));
     let role =
