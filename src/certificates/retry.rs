@@ -1,8 +1,9 @@
-//! The pause after a check of the cluster that failed or had no effect, and the log of its error. No
-//! clock.
+//! The pause after a check of the cluster that failed or had no effect, and the log of its error.
 
 use std::error::Error;
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::api_server::exponential;
 use crate::error_report::error_report;
@@ -37,18 +38,30 @@ impl Retry {
     }
 }
 
-/// The last error of something that is retried. The same error is logged only once.
+/// How often an error that lasts is logged again: logs are rotated.
+const REPEAT: Duration = Duration::from_secs(60 * 60);
+
+/// The last error of something that is retried, and when it was logged. The same error is logged once an
+/// hour.
 #[derive(Default)]
-pub(super) struct LastError(Option<String>);
+pub(super) struct LastError(Option<(String, Instant)>);
 
 impl LastError {
-    /// Logs `error` after `message`, unless it is the last one.
+    /// Logs `error` after `message`, unless it is the last one of this hour.
     pub(super) fn warn(&mut self, error: &dyn Error, message: &str) {
         let error = error_report(error);
-        if self.0.as_ref() != Some(&error) {
+        if self.is_due(&error) {
             tracing::warn!(error, "{message}");
-            self.0 = Some(error);
         }
+    }
+
+    fn is_due(&mut self, error: &str) -> bool {
+        let is_told = |(last, at): &(String, Instant)| last == error && at.elapsed() < REPEAT;
+        let is_due = !self.0.as_ref().is_some_and(is_told);
+        if is_due {
+            self.0 = Some((error.to_owned(), Instant::now()));
+        }
+        is_due
     }
 
     /// It succeeded: the next error is logged.
@@ -69,6 +82,18 @@ mod tests {
             let pause = retry.pause();
             assert!(pause <= longest && pause >= longest / 2, "{pause:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_error_that_lasts_is_logged_once_an_hour() {
+        let mut last = LastError::default();
+        let mut due = [(); 4].map(|()| last.is_due("forbidden"));
+        assert_eq!(due, [true, false, false, false]);
+        tokio::time::advance(REPEAT).await;
+        due = ["forbidden", "forbidden", "gone", "forbidden"].map(|error| last.is_due(error));
+        assert_eq!(due, [true, false, true, true]);
+        last.clear();
+        assert!(last.is_due("forbidden"));
     }
 
     #[test]

@@ -7,12 +7,17 @@
 //! `f:<name>` a field, `k:<json>` an item of an associative list by its keys, `v:<json>` a
 //! member of a set, `i:<index>` an item by position, `.` the value itself, `{}` a leaf.
 
+use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::{Map, Value};
 
 use crate::controller::drift::quantity;
 use crate::json::Json;
+
+/// Largest number of comparisons of items with entries of `fieldsV1`, each of which is parsed. A list that
+/// needs more, which none of ours does, is hashed as a whole.
+const MOST_COMPARED: usize = 10_000;
 
 /// The annotation on each child with its `stamp`. It does not enter the fingerprint.
 pub(crate) const APPLIED: &str = "quartet-operator.example.com/applied";
@@ -149,11 +154,13 @@ fn hash(value: &Json<'_>, fields: Option<&Json<'_>>, place: Place, hasher: &mut 
                 }
                 let below = match owned {
                     None => None,
-                    // A linear search of a few entries costs less than an allocated key.
-                    Some(owned) => match owned.iter().find(|(key, _)| is_field(key, name)) {
-                        Some((_, below)) => Some(below),
-                        None => continue,
-                    },
+                    // Anybody may own thousands of fields of an object that names one of our owners.
+                    Some(owned) => {
+                        match owned.binary_search_by(|(key, _)| field_order(key, name)) {
+                            Ok(index) => owned.get(index).map(|(_, below)| below),
+                            Err(_) => continue,
+                        }
+                    }
                 };
                 // Hashed separately.
                 let is_owners = matches!(place, Place::Metadata) && name == "ownerReferences";
@@ -166,6 +173,7 @@ fn hash(value: &Json<'_>, fields: Option<&Json<'_>>, place: Place, hasher: &mut 
             '}'.hash(hasher);
         }
         Json::Array(items) => {
+            let owned = owned.filter(|owned| owned.len() * items.len() <= MOST_COMPARED);
             for (index, item) in items.iter().enumerate() {
                 let below = match owned {
                     None => None,
@@ -197,6 +205,14 @@ fn hash(value: &Json<'_>, fields: Option<&Json<'_>>, place: Place, hasher: &mut 
 /// Whether an entry of `fieldsV1` is for this field.
 fn is_field(entry: &str, name: &str) -> bool {
     entry.strip_prefix("f:") == Some(name)
+}
+
+/// The order of an entry of `fieldsV1` and the one for this field.
+fn field_order(entry: &str, name: &str) -> Ordering {
+    match entry.strip_prefix("f:") {
+        Some(field) => field.cmp(name),
+        None => entry.cmp("f:"),
+    }
 }
 
 /// Whether an entry of `fieldsV1` is for this item of a list.

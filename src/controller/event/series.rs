@@ -134,7 +134,11 @@ impl Correlator {
             self.spent.retain(|_, (_, since)| now < *since + refunded);
         }
         if self.spent.len() >= REMEMBERED && !self.spent.contains_key(uid) {
-            return false;
+            // As for series: the others are told, too.
+            let oldest = self.spent.iter().min_by_key(|(_, (_, since))| *since);
+            if let Some(oldest) = oldest.map(|(uid, _)| uid.clone()) {
+                self.spent.remove(&oldest);
+            }
         }
         let (spent, since) = self.spent.entry(uid.to_owned()).or_insert((0, now));
         while *spent > 0 && now >= *since + REFILL {
@@ -243,14 +247,15 @@ mod tests {
     }
 
     #[test]
-    fn resources_that_were_quiet_are_forgotten_for_new_ones_and_no_others() {
+    fn more_resources_than_are_remembered_have_events_and_the_oldest_is_forgotten() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         for number in 0..REMEMBERED {
-            assert!(correlator.spend(&number.to_string(), start));
+            let now = start + SECOND.mul_f64(number as f64 / REMEMBERED as f64);
+            assert!(correlator.spend(&number.to_string(), now));
         }
-        let later = start + REFILL * BURST;
-        assert!(!correlator.spend("new", later - SECOND));
-        assert!(correlator.spend("new", later));
+        assert!(correlator.spend("new", start + SECOND));
+        assert!(!correlator.spent.contains_key("0") && correlator.spent.contains_key("1"));
+        assert_eq!(correlator.spent.len(), REMEMBERED);
     }
 
     #[test]

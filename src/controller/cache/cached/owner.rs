@@ -10,6 +10,10 @@ use crate::operators::names::RETAINED_FOR;
 /// Prefix of the field manager of each kind, followed by the kind in lower case.
 pub(crate) const FIELD_MANAGER_PREFIX: &str = "quartet-operator-";
 
+/// Longest owner that is cached. The API server does not limit the texts of an owner reference; those of a
+/// resource that exists are below 650 bytes.
+const MOST_BYTES: usize = 1024;
+
 /// The controller owner reference of a child, or the annotation of a child that outlives its owner.
 /// Without the API version, which changes with the storage version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,9 +27,14 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// The owner of an object.
+    /// The owner of an object; `None` if it cannot be one of ours.
     pub(crate) fn of(object: &Json<'_>) -> Option<Self> {
-        Self::referenced(object).or_else(|| Self::annotated(object))
+        let owner = Self::referenced(object).or_else(|| Self::annotated(object));
+        owner.filter(|owner| owner.bytes() <= MOST_BYTES)
+    }
+
+    fn bytes(&self) -> usize {
+        self.group.len() + self.kind.len() + self.name.len() + self.uid.len()
     }
 
     fn annotated(object: &Json<'_>) -> Option<Self> {

@@ -30,6 +30,19 @@ fn an_owner_is_the_same_in_whatever_version_the_reference_names_it() {
     );
 }
 
+/// The API server does not limit these texts, and the cache keeps them twice.
+#[test]
+fn an_owner_that_cannot_exist_is_not_cached() {
+    let mut child = owned_by("cache.example.com/v1");
+    child["metadata"]["ownerReferences"][1]["uid"] = json!("u".repeat(1024));
+    assert_eq!(Owner::of(&Json::from(&child)), None);
+    let retained = format!("g/K/{}/u", "n".repeat(1024));
+    let child = json!({"metadata": {"annotations": {
+        "quartet-operator.example.com/retained-for": retained,
+    }}});
+    assert_eq!(Owner::of(&Json::from(&child)), None);
+}
+
 #[test]
 fn a_cached_object_has_the_identity_of_the_object() {
     let object = owned_by("cache.example.com/v1");

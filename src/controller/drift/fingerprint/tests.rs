@@ -174,3 +174,34 @@ fn an_object_that_we_never_applied_has_no_fingerprint() {
     ]}});
     assert_eq!(of_observed(&Json::from(&updated), "ours"), None);
 }
+
+#[test]
+#[allow(clippy::disallowed_types, clippy::disallowed_methods)] // real time
+fn thousands_of_owned_fields_and_items_cost_no_comparison_of_each_with_each() {
+    const MANY: usize = 20_000;
+    let names = || (0..MANY).map(|number| format!("{number:05}"));
+    let keys = names().map(|name| (format!("f:{name}"), json!({})));
+    let keys: serde_json::Map<_, _> = keys.collect();
+    let items = names().map(|name| (format!("k:{{\"name\":\"{name}\"}}"), json!({".": {}})));
+    let items: serde_json::Map<_, _> = items.collect();
+    let annotations = names().map(|name| (name, json!("")));
+    let annotations: serde_json::Map<_, _> = annotations.collect();
+    let listed: Vec<_> = names().map(|name| json!({"name": name})).collect();
+    let object = json!({
+        "metadata": {
+            "annotations": annotations,
+            "managedFields": [{"manager": "ours", "operation": "Apply", "fieldsV1": {
+                "f:metadata": {"f:annotations": keys}, "f:spec": {"f:ports": items},
+            }}],
+        },
+        "spec": {"ports": listed},
+    });
+    let began = std::time::Instant::now();
+    assert!(of_observed(&Json::from(&object), "ours").is_some());
+    // 400 million comparisons take minutes in this build, and these some milliseconds.
+    assert!(
+        began.elapsed() < std::time::Duration::from_secs(20),
+        "{:?}",
+        began.elapsed()
+    );
+}
