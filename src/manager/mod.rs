@@ -87,8 +87,7 @@ pub fn run(config: Config) -> Result<(), RunError> {
         let has_webhooks = config.webhook_address.is_some();
         let webhooks = has_webhooks.then(webhook_runtime).transpose()?;
         let of_webhooks = webhooks.as_ref().map(Runtime::handle);
-        let (control, started) = ((log, signals), (traces, of_webhooks));
-        let result = runtime.block_on(start_and_stop(config, control, started));
+        let result = runtime.block_on(start_and_stop(config, log, signals, traces, of_webhooks));
         // Do not wait for tasks that still run after the stop.
         for runtime in [Some(runtime), webhooks].into_iter().flatten() {
             runtime.shutdown_background();
@@ -116,8 +115,10 @@ fn listen_for_signals(runtime: &Runtime) -> Result<Signals, RunError> {
 
 async fn start_and_stop(
     config: Config,
-    (log, mut signals): (LogControl, Signals),
-    (traces, webhook_runtime): (Option<Traces>, Option<&Handle>),
+    log: LogControl,
+    mut signals: Signals,
+    traces: Option<Traces>,
+    webhook_runtime: Option<&Handle>,
 ) -> Result<(), RunError> {
     tokio::spawn(log.obey_signals().map_err(no_signals)?);
     listen::raise_open_files();

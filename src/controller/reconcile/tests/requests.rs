@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::{APPLY, FORCE, STATUS, Scenario, refusal, willing};
@@ -98,14 +98,21 @@ async fn fault_33_the_finalizer_of_an_older_operator_is_stripped_and_no_other() 
     assert_eq!(sent[0].1[2]["value"], json!(["theirs.example.com/one"]));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_finalizer_that_stays_is_told_and_prevents_neither_children_nor_status() {
+/// A resource with a finalizer of an older operator, which a policy keeps.
+fn with_a_finalizer_that_stays(annotations: Value) -> Scenario {
     let scenario = Scenario::new(|line, body| match line {
         line if line.contains("memcacheds/cache?") => refusal(403, "denied by a policy", "", ""),
         line => willing(line, body),
     });
     let finalizers = json!(["cache.example.com/finalizer"]);
-    scenario.holds(1, json!({"metadata": {"finalizers": finalizers}}));
+    let metadata = json!({"finalizers": finalizers, "annotations": annotations});
+    scenario.holds(1, json!({"metadata": metadata}));
+    scenario
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_that_stays_is_told_and_prevents_neither_children_nor_status() {
+    let scenario = with_a_finalizer_that_stays(json!({}));
     scenario.asks_to_stay_away(Duration::from_secs(7));
     scenario.reconcile().await.expect_err("tried again");
     assert_eq!(scenario.sent(), Vec::<String>::new(), "nothing else");
@@ -123,14 +130,8 @@ async fn a_finalizer_that_stays_is_told_and_prevents_neither_children_nor_status
 
 #[tokio::test(start_paused = true)]
 async fn a_paused_resource_with_a_finalizer_that_stays_has_a_status() {
-    let scenario = Scenario::new(|line, body| match line {
-        line if line.contains("memcacheds/cache?") => refusal(403, "denied by a policy", "", ""),
-        line => willing(line, body),
-    });
-    let finalizers = json!(["cache.example.com/finalizer"]);
     let paused = json!({"quartet-operator.example.com/paused": "true"});
-    let metadata = json!({"finalizers": finalizers, "annotations": paused});
-    scenario.holds(1, json!({"metadata": metadata}));
+    let scenario = with_a_finalizer_that_stays(paused);
     scenario.reconcile().await.expect_err("tried again");
     tokio::time::advance(Duration::from_secs(4)).await;
     let error = scenario.reconcile().await.expect_err("tried again");
