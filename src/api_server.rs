@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 pub(crate) use backoff::{exponential, retried};
+pub(crate) use error::AnswerTooLong;
 pub use error::RequestError;
 pub(crate) use location::Location;
 
@@ -120,6 +121,11 @@ impl Answer {
     /// The API server's time, if the answer has a date.
     pub(crate) fn date(&self) -> Option<Timestamp> {
         http_date(self.header(header::DATE)?)
+    }
+
+    /// Whether the request created the object.
+    pub(crate) fn is_created(&self) -> bool {
+        self.code == StatusCode::CREATED
     }
 
     /// The object of a successful answer.

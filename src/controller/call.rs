@@ -75,7 +75,7 @@ impl Caller {
         Caller { stopping, ..self }
     }
 
-    /// Server-side apply of `body` as `manager`.
+    /// Server-side apply of `body` as `manager`. Returns also whether it created the object.
     ///
     /// # Errors
     /// 409 if another manager owns a field and `force` is false.
@@ -85,14 +85,18 @@ impl Caller {
         manager: &str,
         force: bool,
         body: &str,
-    ) -> Result<T, RequestError> {
+    ) -> Result<(T, bool), RequestError> {
         let target = format!("{}?fieldManager={manager}&force={force}", at.path());
-        self.send(ApiRequest {
+        let request = ApiRequest {
             content_type: APPLY_PATCH,
             body: Some(body),
             ..at.request("apply", Method::PATCH, target)
-        })
-        .await
+        };
+        let read = |answer: Answer| {
+            let is_created = answer.is_created();
+            Ok((answer.object()?, is_created))
+        };
+        self.send_and(request, read).await
     }
 
     /// Reads the current object from etcd.
@@ -203,6 +207,14 @@ impl Caller {
     }
 
     async fn send<T: DeserializeOwned>(&self, request: ApiRequest<'_>) -> Result<T, RequestError> {
+        self.send_and(request, Answer::object).await
+    }
+
+    async fn send_and<T>(
+        &self,
+        request: ApiRequest<'_>,
+        read: impl FnOnce(Answer) -> Result<T, RequestError>,
+    ) -> Result<T, RequestError> {
         let ApiRequest {
             action,
             method,
@@ -231,7 +243,7 @@ impl Caller {
             let action = action.clone();
             Err(RequestError::Fenced { action })
         });
-        let object = answer.and_then(Answer::object);
+        let object = answer.and_then(read);
         if object.is_err() {
             span.record("otel.status_code", "ERROR");
         }

@@ -20,7 +20,7 @@ use tracing::debug;
 use crate::api::Version;
 use crate::api::conversion::{self, DATA_ANNOTATION};
 use crate::api_server::{RequestError, found};
-use crate::controller::cache::cached::CachedResource;
+use crate::controller::cache::cached::{CachedResource, Meta};
 use crate::controller::cache::store::Store;
 use crate::controller::call::Part;
 use crate::controller::legacy::finalizers;
@@ -238,7 +238,11 @@ impl Reconciler {
     /// Removes the finalizers of an older operator; no other controller does.
     async fn strip_legacy_finalizers(&self, cached: &CachedResource) -> Result<(), RequestError> {
         let version = self.version_of(cached);
-        let Some(operations) = finalizers::removal(self.kind, version, cached) else {
+        let finalizer = cached.legacy_finalizer;
+        let finalizer = finalizer.filter(|_| finalizers::exists_for(self.kind));
+        let Meta { uid, deleting, .. } = &cached.meta;
+        let removal = finalizer.and_then(|it| it.removal(version, uid, &cached.spec, *deleting));
+        let Some(operations) = removal else {
             return Ok(());
         };
         let manager = &self.field_manager;

@@ -15,7 +15,7 @@ pub fn rights(kinds: &[&Kind], owned: &[Owned]) -> Vec<PolicyRule> {
     for kind in kinds {
         let part = |subresource: &str| format!("{}/{subresource}", kind.plural);
         // To remove a finalizer of an older operator.
-        let verbs: &[&str] = match finalizers::exist_for(kind) {
+        let verbs: &[&str] = match finalizers::exists_for(kind) {
             true => &["list", "patch", "watch"],
             false => &["list", "watch"],
         };

@@ -17,6 +17,7 @@ use tower::timeout::TimeoutLayer;
 use tower::{BoxError, ServiceBuilder};
 
 use super::requests::RequestCounter;
+use crate::budget::READ_BYTES;
 
 /// Longest wait for a TCP and TLS connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -28,9 +29,6 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest silence on a list or a watch. Informers request watches of less than half this time and
 /// detect stalled watches themselves; this limit detects a stalled list.
 const STREAM_TIMEOUT: Duration = Duration::from_secs(120);
-/// Largest buffer of a connection. hyper's default of 408 KiB, for each of eight watches, stays in the
-/// heap after a burst: 3.4 MiB after a start with 1000 resources.
-const READ_BYTES: usize = 64 << 10;
 
 /// Two clients of one API server, with different timeouts.
 #[derive(Clone)]

@@ -9,6 +9,7 @@ mod error;
 mod handshake;
 mod health;
 mod listen;
+mod long_answers;
 mod metrics;
 mod namespace;
 mod parts;

@@ -1,6 +1,6 @@
 //! The tower layer of every client: counts each request to the API server when it ends
-//! (`rest_client_requests_total`), logs it at level debug, records the date of the response, and checks the
-//! body of a watch.
+//! (`rest_client_requests_total`), logs it at level debug, records the date of the response, and bounds
+//! and checks its body.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,6 +18,7 @@ use tower::{BoxError, Service};
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Span};
 
+use super::long_answers::{BoundedBody, LongAnswers};
 use super::server_time::ServerTime;
 use super::short_watches::{CheckedBody, checked, is_watch};
 use crate::error_report::error_report;
@@ -41,10 +42,11 @@ struct Labels {
 pub(super) struct RequestCounter {
     requests: Family<Labels, Counter>,
     server_time: ServerTime,
+    answers: LongAnswers,
 }
 
 impl RequestCounter {
-    /// A counter that is registered in `registry`.
+    /// A counter that is registered in `registry`, for clients whose answers have a limit.
     pub(super) fn registered(registry: &mut Registry) -> Self {
         Self {
             requests: registered(
@@ -53,6 +55,7 @@ impl RequestCounter {
                 "Number of HTTP requests, partitioned by status code, method, and host",
             ),
             server_time: ServerTime::default(),
+            answers: LongAnswers::limited(),
         }
     }
 
@@ -86,7 +89,7 @@ where
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
 {
-    type Response = Response<CheckedBody<Out>>;
+    type Response = Response<CheckedBody<BoundedBody<Out>>>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
@@ -122,6 +125,7 @@ where
                     let status = response.status();
                     // Unsigned numbers become text in a trace.
                     span.record("http.response.status_code", i64::from(status.as_u16()));
+                    let response = running.counter.answers.bounded(response, is_watch);
                     running.ended(status.as_str(), String::new);
                     Ok(checked(response, is_watch))
                 }

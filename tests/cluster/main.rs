@@ -13,6 +13,7 @@ mod events;
 mod features;
 mod field_conflicts;
 mod granted;
+mod large_objects;
 mod liar;
 mod lifecycle;
 mod metrics;

@@ -16,7 +16,8 @@ pub const DATA_ANNOTATION: &str = "quartet-operator.example.com/conversion-data"
 /// the schemas keep the data below it; a test adds them up.
 pub const DATA_LIMIT_BYTES: usize = 32 * 1024;
 
-/// Largest number of values in one spec, and in the data of the annotation. The schemas allow half as
+/// Largest number of values in one spec; the data of the annotation, which contains one object more than
+/// the spec, may have one more. The schemas allow half as
 /// many (a test counts them); trees of this many take at most 0.4 MB, the largest of nested objects.
 pub const MOST_VALUES: usize = 500;
 
@@ -105,10 +106,10 @@ pub(super) fn convert_spec<'a>(
 }
 
 /// The data in `text` for version `to`. `None` if the text is not ours, or is for the other
-/// version. More than [`MOST_VALUES`] are not ours: anybody can write the annotation, and a tree takes
-/// many times the memory of its text.
+/// version. More values than those of a spec are not ours: anybody can write the annotation, and a tree
+/// takes many times the memory of its text.
 fn data_for<'a>(to: &Version, text: &'a str) -> Option<Fields<'a>> {
-    if !has_at_most(MOST_VALUES, text) {
+    if !has_at_most(MOST_VALUES + 1, text) {
         return None;
     }
     let Json::Object(mut data) = serde_json::from_str(text).ok()? else {

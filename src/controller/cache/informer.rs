@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, interval, sleep};
 use tracing::{debug, info, warn};
 
+use crate::api_server::AnswerTooLong;
 use crate::controller::backoff::StreamBackoff;
 use crate::controller::cache::decode::{Decode, DecodeGuard};
 pub use crate::controller::cache::store::Change;
@@ -38,7 +39,8 @@ use crate::explorer::twins::{self, Twin};
 pub const WATCH_SECONDS: u32 = 50;
 
 /// Objects per page of a list. With client-go's 500 (`pager.defaultPageSize`), the first lists of 1000
-/// resources leave 3 MiB more in the allocator.
+/// resources leave 3 MiB more in the allocator. After a page that is too long, a quarter of it, down to
+/// one object.
 const PAGE_SIZE: u32 = 100;
 
 /// Poll interval for a kind whose CRD is not installed.
@@ -262,8 +264,8 @@ struct Waits {
 /// [`Informer::run`].
 ///
 /// Only a running watch is protected against stalls here. `client` must have timeouts for lists and for
-/// the start of watches, must not retry, and must report a watch that ends at once as an error. The
-/// manager's client of watches does so.
+/// the start of watches, must not retry, must report a watch that ends at once as an error, and must limit
+/// the length of a page. The manager's client of watches does so.
 pub fn watch<T>(
     client: Client,
     resource: &ApiResource,
@@ -277,8 +279,8 @@ where
         Some(namespace) => Api::namespaced_with(client, namespace, resource),
         None => Api::all_with(client, resource),
     };
-    let config = watch_config(label_selector);
-    relisting(move || watcher(api.clone(), config.clone()))
+    let selector = label_selector.map(str::to_owned);
+    relisting(move |page_size| watcher(api.clone(), watch_config(selector.as_deref(), page_size)))
 }
 
 /// The stream of `begin`, restarted with a new list where kube's watcher would retry the same version
@@ -289,30 +291,41 @@ where
 /// * The API server was unavailable. Its etcd may have been restored from a backup; a watch from a
 ///   version in the future receives no events (apiserver `storage/cacher/cache_watcher.go`, `process`,
 ///   skips older ones).
+///
+/// Also with smaller pages, after one that is too long; they remain small. `begin` gets their size.
 fn relisting<S, T>(
-    begin: impl Fn() -> S + Send,
+    begin: impl Fn(u32) -> S + Send,
 ) -> impl Stream<Item = watcher::Result<Event<T>>> + Send
 where
     S: Stream<Item = watcher::Result<Event<T>>> + Send,
     T: Send,
 {
-    stream::unfold((begin, None), async |(begin, running)| {
-        let mut events = running.unwrap_or_else(|| Box::pin(begin()));
+    stream::unfold((begin, PAGE_SIZE, None), async |(begin, size, running)| {
+        let mut events = running.unwrap_or_else(|| Box::pin(begin(size)));
         let event = events.next().await?;
-        let is_position_lost = match &event {
-            Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) => status.code == 410,
-            Err(watcher::Error::WatchStartFailed(_)) => true,
-            _ => false,
+        let next = match &event {
+            Err(error @ watcher::Error::InitialListFailed(_)) if AnswerTooLong::caused(error) => {
+                Some((size / 4).max(1))
+            }
+            Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) => {
+                (status.code == 410).then_some(size)
+            }
+            Err(watcher::Error::WatchStartFailed(_)) => Some(size),
+            _ => None,
         };
-        Some((event, (begin, (!is_position_lost).then_some(events))))
+        let next = match next {
+            Some(size) => (begin, size, None),
+            None => (begin, size, Some(events)),
+        };
+        Some((event, next))
     })
 }
 
-fn watch_config(label_selector: Option<&str>) -> watcher::Config {
+fn watch_config(label_selector: Option<&str>, page_size: u32) -> watcher::Config {
     watcher::Config {
         label_selector: label_selector.map(str::to_owned),
         timeout: Some(WATCH_SECONDS),
-        page_size: Some(PAGE_SIZE),
+        page_size: Some(page_size),
         ..watcher::Config::default()
     }
 }

@@ -321,6 +321,11 @@ impl<T: Object> State<T> {
     }
 
     fn insert(&mut self, object: Arc<T>) -> Option<Arc<T>> {
+        if let Some(stored) = self.objects.get_mut(object.key())
+            && stored.index() == object.index()
+        {
+            return Some(std::mem::replace(stored, object));
+        }
         let replaced = self.remove(object.key());
         if let Some(value) = object.index() {
             match self.index.get_mut(value) {

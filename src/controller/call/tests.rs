@@ -72,7 +72,10 @@ async fn without_leave_no_write_is_sent_and_reads_are() {
     let Scene { caller, came, .. } = &scene;
     let body = json!({});
     for written in [
-        caller.apply(AT, "m", true, &body.to_string()).await,
+        caller
+            .apply(AT, "m", true, &body.to_string())
+            .await
+            .map(|(object, _)| object),
         caller.create(AT, &body).await,
         caller.delete(AT, "uid", 1).await,
         caller

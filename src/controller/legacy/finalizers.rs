@@ -4,79 +4,78 @@
 use serde_json::{Value, json};
 
 use crate::api::{Kind, Version};
-use crate::controller::cache::cached::CachedResource;
+use crate::json::Json;
 
-/// The finalizers that older operators set: `<group>/finalizer`, by the name of the group.
-const FINALIZERS: [&str; 1] = ["cache.example.com/finalizer"];
+/// The finalizer that an older operator set: `<group>/finalizer`.
+const FINALIZER: &str = "cache.example.com/finalizer";
 
 /// Whether an older operator of this kind set a finalizer.
-pub(in crate::controller) fn exist_for(kind: &Kind) -> bool {
-    let mut groups = FINALIZERS
-        .iter()
-        .filter_map(|finalizer| finalizer.split_once('/'));
-    groups.any(|(group, _)| group == kind.group)
+pub(in crate::controller) fn exists_for(kind: &Kind) -> bool {
+    let group = FINALIZER.split_once('/');
+    group.is_some_and(|(group, _)| group == kind.group)
 }
 
-/// The JSON patch that removes the legacy finalizers of a resource that was read in `version`; `None`
-/// if it has none, or if the API server would reject the patch.
-///
-/// The API server rejects every write of an object whose scale subresource has no valid number of pods
-/// (apiextensions' `ValidateScaleSpec`, which has no ratcheting). The CRDs of the older operators
-/// allowed such objects. The finalizer then stays until a user corrects the number. If the resource is
-/// being deleted, the number has no effect any more, and the same patch sets it to 0.
-pub(in crate::controller) fn removal(
-    kind: &Kind,
-    version: &Version,
-    resource: &CachedResource,
-) -> Option<String> {
-    let is_legacy = |finalizer: &str| exist_for(kind) && FINALIZERS.contains(&finalizer);
-    let finalizers = &resource.finalizers;
-    if !finalizers.iter().any(|finalizer| is_legacy(finalizer)) {
-        return None;
+/// The finalizer of an older operator: its index in `metadata.finalizers`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LegacyFinalizer(u32);
+
+impl LegacyFinalizer {
+    /// The first one in the `metadata` of a resource.
+    pub(in crate::controller) fn of(metadata: &Json<'_>) -> Option<Self> {
+        let mut finalizers = metadata.get("finalizers")?.as_array()?.iter();
+        let index = finalizers.position(|found| found.as_str() == Some(FINALIZER))?;
+        index.try_into().ok().map(LegacyFinalizer)
     }
-    let kept: Vec<_> = finalizers.iter().filter(|one| !is_legacy(one)).collect();
-    let mut operations = vec![
-        json!({"op": "test", "path": "/metadata/uid", "value": resource.meta.uid}),
-        json!({"op": "test", "path": "/metadata/finalizers", "value": finalizers}),
-        json!({"op": "replace", "path": "/metadata/finalizers", "value": kept}),
-    ];
-    let spec: Value = serde_json::from_str(&resource.spec).unwrap_or_default();
-    if let Some((path, number)) = version.pods.unwritable(&spec) {
-        if !resource.meta.deleting {
-            return None;
+
+    /// The JSON patch that removes it from the resource `uid` with this `spec`, which was read in
+    /// `version`; `None` if the API server would reject the patch.
+    ///
+    /// The API server rejects every write of an object whose scale subresource has no valid number of
+    /// pods (apiextensions' `ValidateScaleSpec`, which has no ratcheting). The CRDs of the older
+    /// operators allowed such objects. The finalizer then stays until a user corrects the number. If the
+    /// resource `is_deleting`, the number has no effect any more, and the same patch sets it to 0.
+    pub(in crate::controller) fn removal(
+        self,
+        version: &Version,
+        uid: &str,
+        spec: &str,
+        is_deleting: bool,
+    ) -> Option<String> {
+        let path = format!("/metadata/finalizers/{}", self.0);
+        let mut operations = vec![
+            json!({"op": "test", "path": "/metadata/uid", "value": uid}),
+            json!({"op": "test", "path": path, "value": FINALIZER}),
+            json!({"op": "remove", "path": path}),
+        ];
+        let spec: Value = serde_json::from_str(spec).unwrap_or_default();
+        if let Some((path, number)) = version.pods.unwritable(&spec) {
+            if !is_deleting {
+                return None;
+            }
+            let pointer = format!("/spec/{}", path.join("/"));
+            operations.push(json!({"op": "test", "path": pointer, "value": number}));
+            operations.push(json!({"op": "replace", "path": pointer, "value": 0}));
         }
-        let pointer = format!("/spec/{}", path.join("/"));
-        operations.push(json!({"op": "test", "path": pointer, "value": number}));
-        operations.push(json!({"op": "replace", "path": pointer, "value": 0}));
+        Some(Value::Array(operations).to_string())
     }
-    Some(Value::Array(operations).to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::removal;
+    use super::{LegacyFinalizer, exists_for};
     use crate::api::memcached::KIND;
-    use crate::api::{Kind, Version, elasticweb};
-    use crate::controller::cache::cached::CachedResource;
-    use crate::controller::cache::decode::Decode as _;
+    use crate::api::{Version, elasticweb};
     use crate::json::Json;
 
     const OURS: &str = "cache.example.com/finalizer";
 
-    fn of(kind: &Kind, version: &Version, spec: Value, metadata: Value) -> Option<Value> {
-        let mut object = json!({
-            "apiVersion": kind.api_version(version), "kind": kind.kind, "spec": spec, "metadata": metadata,
-        });
-        object["metadata"]["resourceVersion"] = json!("1");
-        object["metadata"]["uid"] = json!("u");
-        removal(
-            kind,
-            version,
-            &CachedResource::from_json(&Json::from(&object)).expect("decodes"),
-        )
-        .map(|operations| serde_json::from_str(&operations).expect("JSON"))
+    fn of(version: &Version, spec: Value, metadata: Value) -> Option<Value> {
+        let finalizer = LegacyFinalizer::of(&Json::from(&metadata))?;
+        let is_deleting = metadata.get("deletionTimestamp").is_some();
+        let operations = finalizer.removal(version, "u", &spec.to_string(), is_deleting);
+        operations.map(|operations| serde_json::from_str(&operations).expect("JSON"))
     }
 
     fn stuck(deleting: bool) -> Value {
@@ -90,17 +89,16 @@ mod tests {
     #[test]
     fn finalizers_of_others_stay_and_without_one_of_ours_there_is_nothing_to_do() {
         let spec = || json!({"size": 1});
-        let operations = of(&KIND, &KIND.spoke, spec(), stuck(false)).expect("a patch");
+        let operations = of(&KIND.spoke, spec(), stuck(false)).expect("a patch");
         let expected = json!([
             {"op": "test", "path": "/metadata/uid", "value": "u"},
-            {"op": "test", "path": "/metadata/finalizers", "value": ["theirs.example.com/one", OURS]},
-            {"op": "replace", "path": "/metadata/finalizers", "value": ["theirs.example.com/one"]},
+            {"op": "test", "path": "/metadata/finalizers/1", "value": OURS},
+            {"op": "remove", "path": "/metadata/finalizers/1"},
         ]);
         assert_eq!(operations, expected);
         let theirs = json!({"finalizers": ["theirs.example.com/one"]});
-        assert_eq!(of(&KIND, &KIND.spoke, spec(), theirs), None);
-        let web = &elasticweb::KIND;
-        assert_eq!(of(web, &web.spoke, json!({}), stuck(false)), None);
+        assert_eq!(of(&KIND.spoke, spec(), theirs), None);
+        assert!(exists_for(&KIND) && !exists_for(&elasticweb::KIND));
     }
 
     #[test]
@@ -113,8 +111,8 @@ mod tests {
         ] {
             for (version, field) in [(&KIND.spoke, "size"), (&KIND.hub, "replicas")] {
                 let spec = || json!({field: number});
-                assert_eq!(of(&KIND, version, spec(), stuck(false)), None);
-                let operations = of(&KIND, version, spec(), stuck(true)).expect("a patch");
+                assert_eq!(of(version, spec(), stuck(false)), None);
+                let operations = of(version, spec(), stuck(true)).expect("a patch");
                 let path = format!("/spec/{field}");
                 assert_eq!(
                     operations.as_array().expect("operations")[3..],
@@ -132,7 +130,7 @@ mod tests {
             json!({"size": i32::MAX}),
             Value::Null,
         ] {
-            let operations = of(&KIND, &KIND.spoke, spec, stuck(true)).expect("a patch");
+            let operations = of(&KIND.spoke, spec, stuck(true)).expect("a patch");
             assert_eq!(operations.as_array().map(Vec::len), Some(3));
         }
     }

@@ -133,7 +133,7 @@ impl Reconciler {
             if let Some(stamp) = stamp {
                 self.check_generation(resource, *stamp).await?;
             }
-            self.check_repairs(wanted).await?;
+            self.check_repairs(wanted, true).await?;
             // Stamped, but not by the field manager of this shard.
             let is_of_other_shard = fingerprint.is_none() && stamp.is_some();
             if is_of_other_shard && self.adopt_from_shard(wanted, None).await?.is_some() {
@@ -201,6 +201,7 @@ impl Reconciler {
     /// Applies a child that the cache does not show, without force. The API server may still have it.
     async fn create(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
         self.check_owner(wanted.resource).await?;
+        self.check_repairs(wanted, false).await?;
         let Err(error) = self.apply(wanted, None, false).await else {
             return Ok(());
         };
@@ -264,8 +265,9 @@ impl Reconciler {
         // Until the cache has the answer: its event, which often comes first, enqueues nothing.
         let _applying = self.states.applying(wanted.resource, wanted.desired);
         let applied = self.caller.apply(at, manager, force, &body);
-        let answer = self.children.watched_as(wanted.child.kind, applied).await?;
-        if force {
+        let (answer, is_created) = self.children.watched_as(wanted.child.kind, applied).await?;
+        // Without force, too: the child may have lost its label or its owner reference.
+        if !is_created {
             let child = (wanted.child.kind, wanted.key());
             self.repairs.applied(&child, wanted.desired.fields);
         }

@@ -16,6 +16,10 @@ use crate::json::Json;
 use crate::operators::{ChildKind, ChildState, DEPLOYMENT, ObservedWorkload, kept};
 use crate::shard::ShardId;
 
+/// Longest selector of an older operator that is cached, as JSON. Those that exist have three labels. A
+/// Deployment with a longer one is read before each apply.
+const MOST_SELECTOR_BYTES: usize = 4096;
+
 /// A child with the operator's label.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CachedChild {
@@ -110,7 +114,8 @@ impl CachedChild {
                 child.fingerprint = managed_fields::of_observed(object, &manager, shard);
                 if kind == DEPLOYMENT {
                     let controller = owner.controller_name();
-                    preserved_selector = kept::selector_of(object, &controller, &owner.name);
+                    preserved_selector = kept::selector_of(object, &controller, &owner.name)
+                        .filter(|selector| selector.to_string().len() <= MOST_SELECTOR_BYTES);
                 }
             }
         }

@@ -9,6 +9,7 @@ use super::meta::{Meta, of_meta, text};
 use super::status_text::StatusText;
 use crate::api::conversion::DATA_ANNOTATION;
 use crate::controller::cache::decode::Decode;
+use crate::controller::legacy::finalizers::LegacyFinalizer;
 use crate::controller::metrics::ConditionView;
 use crate::controller::object::Object;
 use crate::json::Json;
@@ -30,8 +31,8 @@ pub(crate) struct CachedResource {
     pub(crate) conversion_data: Option<Box<str>>,
     /// Status, or empty.
     pub(crate) status: StatusText,
-    /// Finalizers, in their order.
-    pub(crate) finalizers: Box<[Box<str>]>,
+    /// The finalizer of an older operator.
+    pub(crate) legacy_finalizer: Option<LegacyFinalizer>,
     /// Annotation `quartet-operator.example.com/paused: "true"`.
     pub(crate) paused: bool,
 }
@@ -71,7 +72,7 @@ impl CachedResource {
         self.version == other.version
             && self.spec == other.spec
             && self.conversion_data == other.conversion_data
-            && self.finalizers == other.finalizers
+            && self.legacy_finalizer == other.legacy_finalizer
             && self.paused == other.paused
             && self.meta.is_semantically_equal(&other.meta)
     }
@@ -83,7 +84,6 @@ impl Decode for CachedResource {
     fn from_json(object: &Json<'_>) -> Result<Self, String> {
         let metadata = object.get("metadata").unwrap_or(&Json::Null);
         let annotation = |name: &str| metadata.get("annotations")?.get(name)?.as_str();
-        let finalizers = metadata.get("finalizers").and_then(Json::as_array);
         Ok(CachedResource {
             meta: Meta::of(object)?,
             version: version_of(object),
@@ -93,11 +93,7 @@ impl Decode for CachedResource {
                 .get("status")
                 .map(|status| StatusText::from(&*canonical(status)))
                 .unwrap_or_default(),
-            finalizers: finalizers
-                .into_iter()
-                .flatten()
-                .filter_map(|finalizer| Some(finalizer.as_str()?.into()))
-                .collect(),
+            legacy_finalizer: LegacyFinalizer::of(metadata),
             paused: annotation(PAUSED) == Some("true"),
         })
     }

@@ -5,6 +5,7 @@ use tracing::warn;
 
 use super::error::ApplyError;
 use super::wanted::{Ensured, Expected, Wanted};
+use crate::api_server::found;
 use crate::controller::drift::field_conflict::FieldConflict;
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::drift::repairs::Decision;
@@ -135,21 +136,31 @@ impl Reconciler {
         Ok(())
     }
 
-    /// Rejects the repair of a child that another writer keeps changing.
+    /// Rejects the repair of a child that another writer keeps changing. A child that is not `cached` may
+    /// have lost its label or its owner reference; if it is deleted, the conflict is over.
     ///
     /// # Errors
     /// [`ApplyError::Blocked`] with the field manager and the fields.
-    pub(super) async fn check_repairs(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
+    pub(super) async fn check_repairs(
+        &self,
+        wanted: Wanted<'_>,
+        cached: bool,
+    ) -> Result<(), ApplyError> {
         let child = (wanted.child.kind, wanted.key());
         let left = match self.repairs.decide(&child, wanted.desired.fields) {
             Decision::Apply => return Ok(()),
-            Decision::Wait(Some(problem), left) => return Err(ApplyError::Blocked(problem, left)),
-            Decision::Wait(None, left) | Decision::Investigate(left) => left,
+            Decision::Wait(Some(problem), left) if cached => {
+                return Err(ApplyError::Blocked(problem, left));
+            }
+            Decision::Wait(_, left) | Decision::Investigate(left) => left,
+        };
+        let Some(live) = found(self.caller.get(wanted.location()).await)? else {
+            self.repairs.forget(&child);
+            return Ok(());
         };
         let kind = wanted.child.kind.kind;
         self.metrics.field_conflict(&self.controller, kind);
         let manager = &*self.field_manager;
-        let live = self.caller.get(wanted.location()).await?;
         let who = FieldConflict::of(&wanted.child.body, &live, manager).describe(manager);
         let message = format!(
             "{kind} {}: {who}; nothing is applied for {} s, make one of the writers stop",

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{FORCE, GET, STATUS, Scenario, applied, rolled_out, willing};
+use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, rolled_out, willing};
+use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
+use crate::operators::DEPLOYMENT;
 
 /// A server with a Deployment that argocd has just scaled.
 fn contested() -> Scenario {
@@ -80,6 +82,75 @@ async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
     let next = scenario.reconcile().await.expect("reconciled");
     assert_eq!(next, Action::RequeueAfter(Duration::from_secs(30)));
     assert!(scenario.sent().contains(&GET.to_owned()));
+}
+
+/// Reconciles while another writer removes the label of the child after each apply, until the manager
+/// reads the child.
+async fn fight_about_the_label(scenario: &Scenario) -> Action {
+    let store = scenario.children.store(DEPLOYMENT).expect("a store");
+    loop {
+        tokio::time::advance(Duration::from_millis(100)).await;
+        let next = scenario.reconcile().await.expect("reconciled");
+        let sent = scenario.sent.lock().expect("not poisoned").clone();
+        if sent
+            .iter()
+            .any(|(line, _)| line.starts_with("GET /apis/apps"))
+        {
+            return next;
+        }
+        assert!(sent.len() < 40, "it is put back for ever");
+        store.deleted(&ObjectKey::new("ns", "cache"), "child", 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_whose_label_somebody_keeps_removing_is_left_alone_too() {
+    let scenario = Scenario::new(|line, body| match line {
+        GET => {
+            let metadata = json!({"labels": {"app.kubernetes.io/managed-by": "Helm"}});
+            let mut object = applied(&json!({"metadata": metadata}), 9);
+            object["metadata"]["managedFields"] = json!([
+                {"manager": "helm", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {
+                    "f:app.kubernetes.io/managed-by": {}}}}},
+            ]);
+            Some((200, object))
+        }
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    let wait = fight_about_the_label(&scenario).await;
+    assert_eq!(wait, Action::RequeueAfter(Duration::from_secs(15)));
+    let applies = |scenario: &Scenario| {
+        let sent = scenario.sent();
+        sent.iter().filter(|line| *line == APPLY).count()
+    };
+    assert_eq!(
+        applies(&scenario),
+        7,
+        "it was created, and put back six times"
+    );
+    let (status, reason, message) = scenario.condition("Ready");
+    assert_eq!((&*status, &*reason), ("False", "FieldConflict"));
+    assert!(message.contains("\"helm\" keeps changing"), "{message}");
+    assert!(
+        message.contains("app.kubernetes.io/managed-by"),
+        "{message}"
+    );
+    tokio::time::advance(Duration::from_secs(15)).await;
+    let wait = fight_about_the_label(&scenario).await;
+    assert_eq!(wait, Action::RequeueAfter(Duration::from_secs(30)));
+    assert_eq!(applies(&scenario), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_child_ends_the_conflict_and_is_created() {
+    let scenario = Scenario::new(|line, body| match line {
+        GET => refusal(404, "not found", "", ""),
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    fight_about_the_label(&scenario).await;
+    assert_eq!(scenario.sent().last().map(String::as_str), Some(APPLY));
 }
 
 #[tokio::test(start_paused = true)]

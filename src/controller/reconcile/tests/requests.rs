@@ -95,7 +95,8 @@ async fn fault_33_the_finalizer_of_an_older_operator_is_stripped_and_no_other() 
     assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
     let sent = scenario.sent.lock().expect("not poisoned").clone();
     assert_eq!(sent.len(), 1);
-    assert_eq!(sent[0].1[2]["value"], json!(["theirs.example.com/one"]));
+    let removal = json!({"op": "remove", "path": "/metadata/finalizers/1"});
+    assert_eq!(sent[0].1[2], removal);
 }
 
 /// A resource with a finalizer of an older operator, which a policy keeps.
