@@ -129,6 +129,8 @@ struct Target {
     object: Option<Value>,
     repairs: Repairs,
     read_error: LastError,
+    /// It does not exist, and this was logged.
+    is_missing: bool,
 }
 
 impl Driver {
@@ -224,6 +226,7 @@ impl Driver {
             match calls::get(&self.calls, &target.registered.object_ref()).await {
                 Ok((object, _)) => {
                     target.read_error.clear();
+                    target.warn_if_missing(object.is_none());
                     if let Some(object) = object
                         && let Some(trusted) = target.registered.trusted(&object)
                     {
@@ -275,7 +278,22 @@ impl Target {
             object: None,
             repairs: Repairs::default(),
             read_error: LastError::default(),
+            is_missing: false,
         }
+    }
+
+    /// Logs once that the object does not exist: no other part of the process notices.
+    fn warn_if_missing(&mut self, is_missing: bool) {
+        if is_missing && !self.is_missing {
+            let at = self.registered.object_ref();
+            let (kind, name) = (&at.dyntype.kind, &at.name);
+            tracing::warn!(
+                kind,
+                name,
+                "an object that registers the webhooks does not exist; install it again"
+            );
+        }
+        self.is_missing = is_missing;
     }
 
     /// Writes the bundle into the object, unless it is up to date or must not be written yet. Returns

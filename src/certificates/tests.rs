@@ -16,6 +16,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::api::memcached;
+use crate::manager::telemetry::tests::log_lines;
 use crate::packaging;
 
 /// Objects by path, and what was requested.
@@ -336,4 +337,28 @@ async fn an_object_that_rejects_a_bundle_leaves_the_others_alone_and_is_tried_ag
     sleep(Duration::from_secs(1)).await;
     let [one, other] = bundles(&server);
     assert_eq!(one, other);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registration_that_is_deleted_is_told_once_and_again_after_its_return() {
+    let (lines, writer) = log_lines();
+    let _logs = tracing::subscriber::set_default(writer);
+    let server = installed();
+    let _replica = replica(&server);
+    let checks = Duration::from_secs(24 * 3600);
+    sleep(checks).await;
+    let told = || {
+        let written = lines.written();
+        let lines = written.iter().filter(|it| it.contains("does not exist"));
+        lines.filter(|line| line.contains(CONFIGURATION)).count()
+    };
+    assert_eq!(told(), 0);
+    let path = format!("{CONFIGURATIONS}/{CONFIGURATION}");
+    for times in 1..=2 {
+        server.lock().unwrap().objects.remove(&path);
+        sleep(3 * checks).await;
+        assert_eq!(told(), times);
+        server.lock().unwrap().put(&path, configuration());
+        sleep(checks).await;
+    }
 }

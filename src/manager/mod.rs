@@ -20,7 +20,7 @@ mod server_time;
 mod short_watches;
 mod signals;
 mod supervise;
-mod telemetry;
+pub(crate) mod telemetry;
 mod traces;
 mod version_check;
 mod webhooks;

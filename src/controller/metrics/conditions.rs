@@ -4,7 +4,7 @@
 //! The number of series is bounded: unknown states are aggregated, and only a limited number of
 //! resources is named.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use prometheus_client::collector::Collector;
@@ -43,8 +43,9 @@ type Visit<'a> = dyn FnMut(&str, &str, Vec<ConditionView>) + 'a;
 struct Tally {
     /// Number of resources by condition, status and reason.
     counts: BTreeMap<ConditionView, i64>,
-    /// Namespace, name and condition of resources with a problem.
-    named: Vec<(String, String, ConditionView)>,
+    /// Namespace, name and condition of resources with a problem: the first ones, so that each scrape has
+    /// the same.
+    named: BTreeSet<(String, String, ConditionView)>,
     left_out: usize,
 }
 
@@ -63,15 +64,15 @@ impl Tally {
             for condition in conditions {
                 if wants_attention(&condition) {
                     let (namespace, name) = (namespace.to_owned(), name.to_owned());
-                    tally.named.push((namespace, name, condition.clone()));
+                    tally.named.insert((namespace, name, condition.clone()));
+                    if tally.named.len() > MOST_NAMED {
+                        tally.named.pop_last();
+                        tally.left_out += 1;
+                    }
                 }
                 tally.count(condition);
             }
         });
-        // Sorted, so that each scrape has the same ones.
-        tally.named.sort_unstable();
-        tally.left_out = tally.named.len().saturating_sub(MOST_NAMED);
-        tally.named.truncate(MOST_NAMED);
         tally
     }
 
