@@ -1,6 +1,8 @@
 //! Requests for whole objects as JSON, so that fields that are not known here stay as they are, and
 //! watches of these objects. No request is retried. Used by `self_managed` and `registration`.
 
+use std::future::ready;
+
 use futures::StreamExt as _;
 use futures::stream::select_all;
 use http::Method;
@@ -12,6 +14,7 @@ use kube::runtime::{WatchStreamExt as _, reflector, watcher};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use super::retry::LastError;
 use crate::api_server::{ApiRequest, RequestError, found};
 
 /// The field manager of these writes.
@@ -99,15 +102,23 @@ pub(super) async fn notify_of_changes(client: Client, objects: Vec<ObjectRef>, c
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, &at.dyntype),
             None => Api::all_with(client.clone(), &at.dyntype),
         };
-        let events = watcher(api, config).default_backoff();
-        events.map(move |event| (at.name.clone(), event)).boxed()
+        // The watcher yields `Init` before each attempt of a list. That is no success, which would reset
+        // the back-off, and no change.
+        let events = watcher(api, config)
+            .filter(|event| ready(!matches!(event, Ok(watcher::Event::Init))))
+            .default_backoff();
+        let mut last_error = LastError::default();
+        let changes = events.filter_map(move |event| {
+            let change = event.inspect_err(|error| {
+                last_error.warn(error, "cannot watch an object of the webhook certificates");
+            });
+            ready(change.ok())
+        });
+        changes.boxed()
     });
-    let mut events = select_all(watches);
-    while let Some((name, event)) = events.next().await {
-        match event {
-            Ok(_) => changed.notify_one(),
-            Err(error) => tracing::debug!(name, %error, "a watch of webhook certificates failed"),
-        }
+    let mut changes = select_all(watches);
+    while changes.next().await.is_some() {
+        changed.notify_one();
     }
 }
 

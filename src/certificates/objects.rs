@@ -65,6 +65,16 @@ impl Registered {
         })
     }
 
+    /// Whether it is a CRD with several versions and no conversion webhook: reading a resource in another
+    /// version than the stored one loses fields.
+    pub(super) fn is_unconverted(&self, object: &Value) -> bool {
+        let versions = object.pointer("/spec/versions").and_then(Value::as_array);
+        let strategy = object.pointer("/spec/conversion/strategy");
+        matches!(self, Self::Converted(_))
+            && versions.is_some_and(|versions| versions.len() > 1)
+            && strategy.and_then(Value::as_str) != Some("Webhook")
+    }
+
     /// Writes `bundle` (PEM) for every Service client; returns whether the object changed.
     pub(super) fn trust(&self, object: &mut Value, bundle: &str) -> bool {
         let bundle = json!(ByteString(bundle.as_bytes().to_vec()));

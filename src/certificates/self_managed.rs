@@ -6,6 +6,7 @@
 //! watch and update on the named objects, which it never creates or patches.
 
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ use crate::api_server::RequestError;
 pub const SECRET: &str = "quartet-operator-webhook-server-cert";
 /// How long changes are collected before a check.
 const DEBOUNCE: Duration = Duration::from_millis(250);
+/// How often the clock is read between two checks.
+const CLOCK_CHECK: Duration = Duration::from_secs(60);
 
 /// The webhook server and the objects that reference it.
 #[derive(Debug, Clone)]
@@ -128,9 +131,8 @@ struct Target {
     /// The object, as read by the current check; `None` if it does not exist or has no managed caBundle.
     object: Option<Value>,
     repairs: Repairs,
-    read_error: LastError,
-    /// It does not exist, and this was logged.
-    is_missing: bool,
+    /// It does not call the webhooks, and this was logged.
+    is_unused: bool,
 }
 
 impl Driver {
@@ -156,6 +158,7 @@ impl Driver {
             };
             tokio::select! {
                 () = sleep(pause) => {}
+                () = expired(self.serving.as_ref()) => {}
                 () = changed.notified() => sleep(DEBOUNCE).await,
             }
         }
@@ -164,13 +167,15 @@ impl Driver {
     /// Reads everything once, and executes the plan. Returns how long nothing has to be done without a
     /// change; `None` if the Secret was written, by this or another replica, and must be read again.
     async fn check(&mut self) -> Result<Option<Duration>, CheckError> {
+        // Before the Secret, so that a bundle that another replica writes meanwhile, for a later Secret, is not
+        // replaced: that is a conflict.
+        let (bundles, mut failed) = self.read_targets().await;
         let (secret, date) = calls::get(&self.calls, &self.secret).await?;
         let now = date.unwrap_or_else(Timestamp::now);
         let stored = match &secret {
             Some(secret) => Some(Contents::read(&data(secret)?, &self.names)),
             None => None,
         };
-        let bundles = self.read_targets().await;
         let settled = self.settling.observe(
             stored.as_ref().and_then(|stored| stored.next.as_ref()),
             &bundles,
@@ -194,21 +199,22 @@ impl Driver {
             self.serving = Some(identity);
         }
         if let Some(contents) = plan.write {
-            // The next check reads and applies what was written.
-            self.write_secret(secret, &contents).await?;
-            return Ok(None);
+            match self.write_secret(secret, &contents).await {
+                // The next check reads and applies what was written.
+                Ok(()) => return Ok(None),
+                // The others are still handled.
+                Err(error) if self.is_served(stored.as_ref()) => failed = Some(error),
+                Err(error) => return Err(error.into()),
+            }
         }
         let mut pause = Duration::try_from(plan.again.duration_since(now)).unwrap_or_default();
-        let Some(stored) = stored else {
-            return Ok(Some(pause));
-        };
-        let bundle = contents::pem(&stored.trusted());
-        let mut failed = None;
-        for target in &mut self.targets {
-            match target.write(&self.calls, &bundle).await {
-                Ok(again) => pause = pause.min(again),
-                // The other objects are still handled.
-                Err(error) => failed = Some(error),
+        if let Some(stored) = stored {
+            let bundle = contents::pem(&stored.trusted());
+            for target in &mut self.targets {
+                match target.write(&self.calls, &bundle).await {
+                    Ok(again) => pause = pause.min(again),
+                    Err(error) => failed = Some(error),
+                }
             }
         }
         match failed {
@@ -217,16 +223,22 @@ impl Driver {
         }
     }
 
-    /// Reads the existing objects. Returns the authorities in each one with a managed caBundle; `None`
-    /// for one that could not be read.
-    async fn read_targets(&mut self) -> Vec<Option<Vec<Authority>>> {
-        let mut bundles = Vec::new();
+    /// Whether clients that trust what is `stored` trust the served pair.
+    fn is_served(&self, stored: Option<&Contents>) -> bool {
+        let trusted = stored.map(Contents::trusted).unwrap_or_default();
+        let serving = self.serving.as_ref();
+        serving.is_some_and(|serving| trusted.contains(&serving.authority))
+    }
+
+    /// Reads the existing objects. Returns the authorities in each one with a managed caBundle, `None` for
+    /// one that could not be read, and the error of the last of these.
+    async fn read_targets(&mut self) -> (Vec<Option<Vec<Authority>>>, Option<RequestError>) {
+        let (mut bundles, mut failed) = (Vec::new(), None);
         for target in &mut self.targets {
             target.object = None;
             match calls::get(&self.calls, &target.registered.object_ref()).await {
                 Ok((object, _)) => {
-                    target.read_error.clear();
-                    target.warn_if_missing(object.is_none());
+                    target.warn_if_unused(object.as_ref());
                     if let Some(object) = object
                         && let Some(trusted) = target.registered.trusted(&object)
                     {
@@ -235,13 +247,12 @@ impl Driver {
                     }
                 }
                 Err(error) => {
-                    let message = "cannot read an object with a caBundle";
-                    target.read_error.warn(&error, message);
+                    failed = Some(error);
                     bundles.push(None);
                 }
             }
         }
-        bundles
+        (bundles, failed)
     }
 
     /// Creates the Secret, or replaces its data with the resourceVersion as precondition.
@@ -271,29 +282,42 @@ impl Driver {
     }
 }
 
+/// Completes when the pair is no longer valid by this machine's clock, although it was: the clock was set,
+/// or the machine was suspended. Timers do not notice that.
+async fn expired(serving: Option<&Identity>) {
+    let is_valid = || serving.is_some_and(|pair| pair.is_valid_at(Timestamp::now()));
+    if !is_valid() {
+        return pending().await;
+    }
+    while is_valid() {
+        sleep(CLOCK_CHECK).await;
+    }
+}
+
 impl Target {
     fn new(registered: Registered) -> Self {
         Self {
             registered,
             object: None,
             repairs: Repairs::default(),
-            read_error: LastError::default(),
-            is_missing: false,
+            is_unused: false,
         }
     }
 
-    /// Logs once that the object does not exist: no other part of the process notices.
-    fn warn_if_missing(&mut self, is_missing: bool) {
-        if is_missing && !self.is_missing {
+    /// Logs once that the object does not exist, or is a CRD whose versions are not converted: no other
+    /// part of the process notices.
+    fn warn_if_unused(&mut self, object: Option<&Value>) {
+        let is_unused = object.is_none_or(|object| self.registered.is_unconverted(object));
+        if is_unused && !self.is_unused {
             let at = self.registered.object_ref();
             let (kind, name) = (&at.dyntype.kind, &at.name);
             tracing::warn!(
                 kind,
                 name,
-                "an object that registers the webhooks does not exist; install it again"
+                "an object that registers the webhooks does not exist or does not call them; install it again"
             );
         }
-        self.is_missing = is_missing;
+        self.is_unused = is_unused;
     }
 
     /// Writes the bundle into the object, unless it is up to date or must not be written yet. Returns
@@ -346,7 +370,25 @@ fn data(secret: &Value) -> Result<BTreeMap<String, ByteString>, CheckError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SECRET, SelfManaged};
+    use futures::FutureExt as _;
+    use jiff::{SignedDuration, Timestamp};
+
+    use super::super::issue::issue;
+    use super::{SECRET, SelfManaged, expired};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pair_that_is_no_longer_valid_by_the_clock_is_noticed() {
+        let names = ["a.b.svc".to_owned()];
+        let now = Timestamp::now();
+        let end = |now| issue(&names, now).unwrap().pair.validity().not_after;
+        let begun = now - end(now).duration_since(now) + SignedDuration::from_secs(1);
+        let pair = issue(&names, begun).unwrap();
+        expired(Some(&pair)).await;
+        assert!(Timestamp::now() > pair.pair.validity().not_after);
+        // It was not valid before: the API server's clock decides.
+        assert!(expired(Some(&pair)).now_or_never().is_none());
+        assert!(expired(None).now_or_never().is_none());
+    }
 
     #[test]
     fn the_certificate_is_for_the_names_of_the_service() {

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Method, Request, Response};
+use jiff::fmt::rfc2822::DateTimePrinter;
+use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -28,6 +30,14 @@ struct Server {
     answered: Vec<String>,
     /// The next write to this path is rejected with this status.
     refused: Option<(String, u16)>,
+    /// Each write to this path is rejected with the status 403.
+    immutable: Option<String>,
+    /// By how many days the clock of the server is ahead.
+    days: i64,
+    /// The next read of this path is rejected with the status 503.
+    unread: Option<String>,
+    /// Each list and watch is rejected with the status 403; otherwise it is never answered.
+    forbids_lists: bool,
     /// A write is committed after this time, even if its client has gone.
     commits_after: Duration,
 }
@@ -45,6 +55,12 @@ impl Server {
         let is_latest = known.as_ref().is_some_and(|object| {
             object["metadata"]["resourceVersion"] == body["metadata"]["resourceVersion"]
         });
+        if *method != Method::GET && self.immutable.as_deref() == Some(path) {
+            return refuse(403);
+        }
+        if *method == Method::GET && self.unread.take_if(|unread| unread == path).is_some() {
+            return refuse(503);
+        }
         if *method != Method::GET
             && let Some((_, code)) = self.refused.take_if(|(refused, _)| refused == path)
         {
@@ -86,7 +102,14 @@ fn client(server: &Shared) -> Client {
             let (method, uri) = (request.method().clone(), request.uri().clone());
             if uri.query().is_some_and(|it| it.contains("fieldSelector")) {
                 // A list or watch for changes: the checks by time are tried.
-                return std::future::pending().await;
+                if !server.lock().unwrap().forbids_lists {
+                    return std::future::pending().await;
+                }
+                server.lock().unwrap().answered.push("LIST".to_owned());
+                let body = json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "no",
+                    "message": "no", "metadata": {}});
+                let body = Body::from(body.to_string().into_bytes());
+                return Ok(Response::builder().status(403).body(body).unwrap());
             }
             let bytes = request.into_body().collect_bytes().await.unwrap();
             let body = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -99,11 +122,16 @@ fn client(server: &Shared) -> Client {
                 let (code, answer) = server.answer(&method, uri.path(), body);
                 let name = uri.path().rsplit('/').next().unwrap_or_default();
                 server.answered.push(format!("{method} {name} {code}"));
-                (code, answer)
+                (code, answer, server.days)
             });
-            let (code, answer) = answered.await.unwrap();
+            let (code, answer, days) = answered.await.unwrap();
             let body = Body::from(answer.to_string().into_bytes());
-            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+            let date = Timestamp::now() + SignedDuration::from_hours(24 * days);
+            let date = DateTimePrinter::new()
+                .timestamp_to_rfc9110_string(&date)
+                .unwrap();
+            let response = Response::builder().status(code).header("date", date);
+            Ok::<_, Infallible>(response.body(body).unwrap())
         }
     });
     Client::new(service, "default")
@@ -337,6 +365,57 @@ async fn an_object_that_rejects_a_bundle_leaves_the_others_alone_and_is_tried_ag
     sleep(Duration::from_secs(1)).await;
     let [one, other] = bundles(&server);
     assert_eq!(one, other);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_could_not_be_read_is_read_again_soon() {
+    let server = installed();
+    let _replica = replica(&server);
+    sleep(Duration::from_secs(60)).await;
+    let [_, trusted] = bundles(&server);
+    server.lock().unwrap().put(CRD, crd());
+    server.lock().unwrap().unread = Some(CRD.to_owned());
+    sleep(Duration::from_secs(12 * 3600)).await;
+    assert!(server.lock().unwrap().unread.is_none(), "it has tried");
+    assert_eq!(bundles(&server)[1], trusted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_is_restored_while_the_secret_cannot_be_written() {
+    let server = installed();
+    let _replica = replica(&server);
+    sleep(Duration::from_secs(60)).await;
+    let [_, trusted] = bundles(&server);
+    {
+        let mut server = server.lock().unwrap();
+        server.put(CRD, crd());
+        // The pair is to be replaced.
+        server.days = 70;
+        server.immutable = Some(format!("{SECRETS}/{SECRET}"));
+    }
+    sleep(Duration::from_secs(13 * 3600)).await;
+    assert!(answered(&server).contains(&format!("PUT {SECRET} 403")));
+    assert_eq!(bundles(&server)[1], trusted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_that_are_forbidden_are_tried_ever_more_rarely_and_start_no_check() {
+    let (lines, writer) = log_lines();
+    let _logs = tracing::subscriber::set_default(writer);
+    let server = installed();
+    server.lock().unwrap().forbids_lists = true;
+    let _replica = replica(&server);
+    sleep(Duration::from_secs(60)).await;
+    answered(&server);
+    sleep(Duration::from_secs(3600)).await;
+    let sent = answered(&server);
+    let lists = sent.iter().filter(|line| *line == "LIST").count();
+    assert_eq!(lists, sent.len(), "{sent:?}");
+    // Of three objects: about one in half a minute each.
+    assert!(lists > 100 && lists < 1000, "{lists}");
+    let text = lines.text();
+    let told = text.matches("cannot watch an object of the webhook certificates");
+    assert!(told.count() <= 6, "{text}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -76,6 +76,12 @@ pub(super) struct BoundedBody<B> {
 }
 
 impl<B> BoundedBody<B> {
+    /// Ends the turn. The reader may keep this body for a while.
+    fn end(&mut self) {
+        self.is_over = true;
+        self.permit = None;
+    }
+
     /// Counts the bytes of a watch. Returns the part of them to pass on.
     fn watched(&mut self, data: &Bytes) -> Bytes {
         // Each event is a line.
@@ -117,8 +123,14 @@ where
         }
         let frame = match ready!(self.body.as_mut().poll_frame(context)) {
             Some(Ok(frame)) => frame,
-            Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
-            None => return Poll::Ready(None),
+            Some(Err(error)) => {
+                self.end();
+                return Poll::Ready(Some(Err(error.into())));
+            }
+            None => {
+                self.end();
+                return Poll::Ready(None);
+            }
         };
         let Some(data) = frame.data_ref() else {
             return Poll::Ready(Some(Ok(frame)));
@@ -129,8 +141,7 @@ where
         }
         self.bytes = self.bytes.saturating_add(data.len());
         Poll::Ready(Some(if self.bytes > self.most {
-            self.is_over = true;
-            self.permit = None;
+            self.end();
             Err(AnswerTooLong { most: self.most }.into())
         } else {
             Ok(frame)
@@ -223,6 +234,15 @@ mod tests {
         five.send(bytes(1)).unwrap();
         assert_eq!(next(&mut last), Some(Ok(READ_BYTES + 1)));
         assert_eq!(next(&mut last), Some(Ok(1)));
+        // So does the end of an answer, even if its body is kept.
+        drop(five);
+        assert_eq!(next(&mut last), Some(Err("the end".to_owned())));
+        let (six, mut next_one) = fed(&answers, false);
+        six.send(bytes(READ_BYTES + 1)).unwrap();
+        six.send(bytes(1)).unwrap();
+        assert_eq!(next(&mut next_one), Some(Ok(READ_BYTES + 1)));
+        assert_eq!(next(&mut next_one), Some(Ok(1)));
+        drop(last);
     }
 
     #[tokio::test]

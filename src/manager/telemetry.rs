@@ -110,8 +110,8 @@ impl LogControl {
     }
 }
 
-/// kube's client and the SDK of OpenTelemetry log each failed request, and return the error too. Their
-/// callers log it with the object and the reaction, so the first line is omitted.
+/// kube's client and watcher and the SDK of OpenTelemetry log each failed request, and return the error too.
+/// Their callers log it with the object and the reaction, so the first line is omitted.
 fn filter(level: LogLevel) -> Targets {
     let targets = Targets::new()
         .with_default(LevelFilter::from(level))
@@ -120,6 +120,7 @@ fn filter(level: LogLevel) -> Targets {
     match level {
         LogLevel::Error | LogLevel::Warn | LogLevel::Info => {
             let targets = targets.with_target("kube_client::client", LevelFilter::OFF);
+            let targets = targets.with_target("kube_runtime::watcher", LevelFilter::OFF);
             targets.with_target("opentelemetry", LevelFilter::OFF)
         }
         LogLevel::Debug | LogLevel::Trace => targets,

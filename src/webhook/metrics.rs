@@ -14,6 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::api::Kind;
 use crate::metric::{registered, shown};
 use crate::server::Counters;
 
@@ -33,10 +34,13 @@ struct Webhook {
 /// One more label.
 type Label<V> = [(&'static str, V); 1];
 
+/// Value of a label that is not known.
+pub(super) const UNKNOWN: &str = "unknown";
+
 /// Labels of conversions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct Conversion {
-    /// Kind, or `unknown`.
+    /// Kind, or [`UNKNOWN`].
     pub(super) kind: &'static str,
     /// Version before, or `unknown`.
     pub(super) from: &'static str,
@@ -140,13 +144,34 @@ impl Metrics {
             webhook: path.into(),
         };
         let code = |code| (webhook.clone(), [("code", code)]);
-        self.requests.get_or_create_owned(&code(500));
+        for failed in [500, 503] {
+            self.requests.get_or_create_owned(&code(failed));
+        }
         EndpointMetrics {
             ok: self.requests.get_or_create_owned(&code(200)),
             latency: self.latency.get_or_create_owned(&webhook),
             in_flight: self.in_flight.get_or_create_owned(&webhook),
             requests: self.requests.clone(),
             webhook,
+        }
+    }
+
+    /// Creates the series of failed and lossy conversions of `kind` with the value 0: a rate over a series
+    /// that does not exist yet misses its first increment.
+    pub(super) fn converts(&self, kind: &Kind) {
+        for (from, to) in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
+            let lossy = Conversion {
+                kind: kind.kind,
+                from: from.name,
+                to: to.name,
+            };
+            self.data_left_out.get_or_create_owned(&lossy);
+            let failed = Conversion {
+                from: UNKNOWN,
+                ..lossy
+            };
+            let labels = (failed, [("result", "failure")]);
+            self.conversions.get_or_create_owned(&labels);
         }
     }
 

@@ -70,6 +70,9 @@ impl Handlers {
                 (paths::validate(kind, version), task)
             })
         });
+        for kind in kinds {
+            metrics.converts(kind);
+        }
         let kinds = kinds.to_vec();
         let conversion = (
             paths::CONVERT.to_owned(),

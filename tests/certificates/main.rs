@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use quartet_operator::certificates::{Metrics, Registration, registered};
 use serde_json::json;
+use testkit::load_factor;
 use tokio::time::sleep;
 
 use environment::{TestEnv, until};
@@ -108,13 +109,15 @@ async fn an_overwritten_bundle_is_restored_and_at_most_once_a_minute() {
     .await;
     // Until both have seen the bundle in place: a replica that has just started does not know of a
     // repair by another one. No request shows what a process has seen.
-    sleep(Duration::from_secs(5)).await;
+    sleep(Duration::from_secs(5).mul_f64(load_factor())).await;
     let bundle = env.webhook_bundle().await.unwrap();
     env.remove_webhook_bundle().await;
     until("the bundle is restored", async || {
         env.webhook_bundle().await.as_ref() == Some(&bundle)
     })
     .await;
+    // Until the other replica has seen the repair, too.
+    sleep(Duration::from_secs(5).mul_f64(load_factor())).await;
     env.remove_webhook_bundle().await;
     let again = Instant::now();
     while again.elapsed() < Duration::from_secs(10) {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use testkit::sum;
 use testkit::{
-    DEADLINE, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, Request, TestEnv, is_ready,
+    DEADLINE, ELASTIC_WEB, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX, Request, TestEnv, is_ready,
 };
 
 const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
@@ -92,7 +92,7 @@ fn slow_statuses(requests: &[&Request]) -> usize {
 #[tokio::test]
 async fn two_hundred_resources_cost_what_is_promised_and_nothing_when_idle() {
     let mut env = TestEnv::start("cost").await;
-    let started = Instant::now();
+    let (started, mut limit) = (Instant::now(), Limit::new(3 * DEADLINE));
     let all = (0..EACH).flat_map(|number| PROMISED.map(|(pods, _)| (number, pods)));
     let creations = all.map(|(number, pods)| {
         let kind = KINDS[number % KINDS.len()];
@@ -112,11 +112,7 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_when_idle() {
                 assert_eq!(resources.len(), 2 * EACH / KINDS.len());
                 break;
             }
-            assert!(
-                started.elapsed() < 3 * DEADLINE,
-                "not converged\n{}",
-                env.log()
-            );
+            assert!(!limit.is_over(), "not converged\n{}", env.log());
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
@@ -220,7 +216,7 @@ fn status_writes(env: &TestEnv) -> BTreeMap<(String, String), Vec<bool>> {
 
 /// Returns the requests once three seconds have passed without a new one.
 async fn until_quiet(env: &TestEnv) -> Vec<Request> {
-    let started = Instant::now();
+    let mut limit = Limit::new(DEADLINE);
     let mut requests = env.requests();
     loop {
         tokio::time::sleep(Duration::from_secs(3)).await;
@@ -228,7 +224,7 @@ async fn until_quiet(env: &TestEnv) -> Vec<Request> {
         if now.len() == requests.len() {
             return now;
         }
-        assert!(started.elapsed() < DEADLINE, "the requests do not stop");
+        assert!(!limit.is_over(), "the requests do not stop");
         requests = now;
     }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use testkit::{
-    AT_REST, DEADLINE, DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, MEMCACHED, NGINX,
-    SERVICE, TestEnv, condition, is_ready, message,
+    AT_REST, DEADLINE, DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX,
+    POLL, SERVICE, TestEnv, condition, is_ready, message,
 };
 
 fn foreign_deployment() -> Value {
@@ -42,17 +42,26 @@ async fn fault_42_a_foreign_deployment_is_left_alone_reported_and_later_replaced
         before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"],
         "untouched"
     );
-    let events = env.list(EVENT).await;
-    let ours = events
-        .iter()
-        .filter(|event| event["regarding"]["kind"] == "Memcached")
-        .count();
-    assert_eq!(ours, 1, "one Event reports it");
+    let ours = async || {
+        let mut events = env.list(EVENT).await;
+        events.retain(|event| event["regarding"]["kind"] == "Memcached");
+        events
+    };
+    // It is stored after the status.
+    let mut limit = Limit::new(DEADLINE);
+    while ours().await.is_empty() && !limit.is_over() {
+        tokio::time::sleep(POLL).await;
+    }
+    assert_eq!(ours().await.len(), 1, "one Event reports it");
 
     env.delete(DEPLOYMENT, "taken").await;
     let gone = Instant::now();
     env.until_ready(MEMCACHED, "taken").await;
     println!("created {:?} after the name was free", gone.elapsed());
+    // There may be another one, of type Normal, for the recovery.
+    let mut warnings = ours().await;
+    warnings.retain(|event| event["type"] == "Warning");
+    assert_eq!(warnings.len(), 1, "no second Event reports it");
 }
 
 #[tokio::test]
@@ -148,7 +157,7 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_with_one_conflict() {
     let (winner, loser) = winner_and_loser(&env).await;
     // The Deployment controller may still update the winner's status.
     let both = async || [env.get(winner, "same").await, env.get(loser, "same").await];
-    let (started, mut settled) = (Instant::now(), both().await);
+    let (mut limit, mut settled) = (Limit::new(DEADLINE), both().await);
     loop {
         tokio::time::sleep(Duration::from_secs(3)).await;
         let now = both().await;
@@ -160,7 +169,7 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_with_one_conflict() {
         if now == settled && owner_is_named {
             break;
         }
-        assert!(started.elapsed() < DEADLINE, "the conflict does not settle");
+        assert!(!limit.is_over(), "the conflict does not settle");
         settled = now;
     }
     let deployment = env.get(DEPLOYMENT, "same").await.expect("one child");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::trusted;
 use testkit::sum;
-use testkit::{DEADLINE, DEPLOYMENT, MEMCACHED, TestEnv, is_ready};
+use testkit::{DEADLINE, DEPLOYMENT, Limit, MEMCACHED, TestEnv, is_ready};
 
 const FLEET: usize = 12;
 
@@ -38,7 +38,7 @@ async fn without_image(env: &TestEnv, tag: &str) -> Vec<String> {
 
 /// Waits until all Deployments have this image and are Ready.
 async fn until_rolled_out(env: &TestEnv, tag: &str) {
-    let started = Instant::now();
+    let (started, mut limit) = (Instant::now(), Limit::new(DEADLINE));
     loop {
         let waiting = without_image(env, tag).await;
         let resources = env.list(MEMCACHED).await;
@@ -46,7 +46,7 @@ async fn until_rolled_out(env: &TestEnv, tag: &str) {
             println!("all have {tag} after {:.1?}", started.elapsed());
             return;
         }
-        let late = started.elapsed() > DEADLINE;
+        let late = limit.is_over();
         assert!(!late, "{waiting:?} without {tag}:\n{}", env.log());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -90,13 +90,9 @@ async fn a_new_default_image_rolls_two_at_a_time_and_user_changes_do_not_wait() 
         .each_ref()
         .map(|(name, value)| (*name, value.as_str()));
     env.start_manager_with(&["--max-concurrent-rollouts=2"], &environment);
-    let started = Instant::now();
+    let mut limit = Limit::new(DEADLINE);
     while paced_rollouts(&mut env, "waiting").await == 0.0 {
-        assert!(
-            started.elapsed() < DEADLINE,
-            "no rollout waits:\n{}",
-            env.log()
-        );
+        assert!(!limit.is_over(), "no rollout waits:\n{}", env.log());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let rolling = paced_rollouts(&mut env, "rolling").await;
@@ -114,12 +110,12 @@ async fn a_new_default_image_rolls_two_at_a_time_and_user_changes_do_not_wait() 
     let most = most_at_a_time(&env, "two", &users);
     println!("at most {most} of {FLEET} rolled at a time (limit 2)");
     assert!((1..=2).contains(&most), "{most} at a time");
-    let started = Instant::now();
+    let mut limit = Limit::new(DEADLINE);
     while paced_rollouts(&mut env, "waiting").await + paced_rollouts(&mut env, "rolling").await
         > 0.0
     {
         assert!(
-            started.elapsed() < DEADLINE,
+            !limit.is_over(),
             "the gauge does not return to 0:\n{}",
             env.log()
         );

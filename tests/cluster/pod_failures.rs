@@ -95,7 +95,7 @@ fn seconds_ago(seconds: i64) -> String {
 async fn set_state(env: &TestEnv, pod: &str, ready: bool, state: &Value, last: &Value) {
     let image = "docker.io/library/memcached:1.6.39-alpine";
     let status = if ready { "True" } else { "False" };
-    let since = seconds_ago(if ready { 0 } else { 35 });
+    let since = seconds_ago(if ready { 0 } else { 10 });
     let condition =
         |type_: &str| json!({"type": type_, "status": status, "lastTransitionTime": since});
     let patch = json!({"status": {
@@ -123,7 +123,7 @@ async fn assert_reported(env: &TestEnv, name: &str, pod: &str, reason: &str, tel
     for part in [&[pod][..], tells].concat() {
         assert!(text.contains(part), "{part:?} is not in {text:?}");
     }
-    let limit = Duration::from_secs(40);
+    let limit = Duration::from_secs(65);
     let (object, took) = env
         .until_within(resource, "Degraded", limit, is_degraded)
         .await;
@@ -164,7 +164,7 @@ async fn unschedulable(env: &TestEnv) {
         condition(pod, "PodScheduled").is_some_and(|it| it["reason"] == "Unschedulable")
     })
     .await;
-    let long = json!({"type": "PodScheduled", "lastTransitionTime": seconds_ago(35)});
+    let long = json!({"type": "PodScheduled", "lastTransitionTime": seconds_ago(10)});
     env.patch_status(POD, &pod, json!({"status": {"conditions": [long]}}))
         .await;
     assert_reported(env, "nowhere", &pod, "Unschedulable", &["available"]).await;

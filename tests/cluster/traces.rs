@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use self::collector::{Collector, Span};
 use crate::webhooks::test_env_with;
-use testkit::{DEADLINE, DEPLOYMENT, TestEnv};
+use testkit::{DEADLINE, DEPLOYMENT, Limit, TestEnv};
 
 /// The numbers of span kinds in OTLP.
 const INTERNAL: i64 = 1;
@@ -29,14 +29,14 @@ async fn create(env: &TestEnv, name: &str) {
 
 /// Waits until `find` finds its spans in the collector.
 async fn received<T>(collector: &Collector, what: &str, find: impl Fn(&[Span]) -> Option<T>) -> T {
-    let began = Instant::now();
+    let (began, mut limit) = (Instant::now(), Limit::new(DEADLINE));
     loop {
         let spans = collector.spans();
         if let Some(found) = find(&spans) {
             println!("{what}: after {:?}", began.elapsed());
             return found;
         }
-        assert!(began.elapsed() < DEADLINE, "{what} not in {spans:#?}");
+        assert!(!limit.is_over(), "{what} not in {spans:#?}");
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
 }
@@ -57,13 +57,9 @@ fn reconcile(spans: &[Span], name: &str) -> Option<(Span, Span)> {
 
 /// Waits until the log has the line `message` this many times, and asserts that it has no more.
 async fn logged(env: &TestEnv, message: &str, times: usize) {
-    let began = Instant::now();
+    let mut limit = Limit::new(DEADLINE);
     while env.log().matches(message).count() < times {
-        assert!(
-            began.elapsed() < DEADLINE,
-            "no {message:?} in {}",
-            env.log()
-        );
+        assert!(!limit.is_over(), "no {message:?} in {}", env.log());
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
     assert_eq!(env.log().matches(message).count(), times);

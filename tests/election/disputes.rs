@@ -131,7 +131,18 @@ async fn the_renew_time_of_another_candidate_is_not_compared_with_the_local_cloc
         env.apply(&abandoned_lease(renewed)).await.expect("applied");
         let candidate = start_admin(&env, "a");
         candidate.until_logged("\"standing by\"").await;
-        let took = candidate.until_leading().await;
+        candidate.until_leading().await;
+        let log = candidate.log();
+        let logged_at = |message: &str| {
+            let lines = log.lines();
+            let mut lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let line = lines.find(|line| line["message"] == message);
+            let line = line.expect("a logged line");
+            let time = line["timestamp"].as_str().expect("a timestamp");
+            time.parse::<jiff::Timestamp>().expect("a time")
+        };
+        let took = logged_at("became leader").duration_since(logged_at("standing by"));
+        let took = Duration::try_from(took).expect("in this order");
         println!("renewTime off by {minutes} min: led after {took:?}");
         assert!(took > LEASE_DURATION - Duration::from_secs(2) && took < 2 * LEASE_DURATION);
         let spec = lease(&env).await["spec"].clone();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use testkit::audit;
-use testkit::{DEADLINE, DEPLOYMENT, Kind, MEMCACHED, TestEnv};
+use testkit::{DEADLINE, DEPLOYMENT, Kind, Limit, MEMCACHED, TestEnv};
 use testkit::{Exit, Manager};
 
 pub(crate) const LEASE: Kind = Kind {
@@ -127,7 +127,7 @@ impl Replica {
 
     /// Waits until its caches are synced and its work queues are not empty.
     pub(crate) async fn until_synced(&mut self) {
-        let began = Instant::now();
+        let mut limit = Limit::new(DEADLINE);
         loop {
             let (_, text) = self.manager().get("metrics", "/metrics").await;
             let adds = testkit::sum(&text, "workqueue_adds_total", &[]);
@@ -135,7 +135,7 @@ impl Replica {
                 return;
             }
             assert!(
-                began.elapsed() < DEADLINE,
+                !limit.is_over(),
                 "the work queues are empty:\n{}",
                 self.log()
             );

@@ -2,9 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::time::Instant;
 
-use testkit::{DEADLINE, Exit, Manager, POLL, http};
+use testkit::{DEADLINE, Exit, Limit, Manager, POLL, http};
 use tokio::time::sleep;
 
 use crate::certificates::Folder;
@@ -40,10 +39,10 @@ impl Replica {
     /// Like [`Replica::start`]; returns once it is ready.
     pub(crate) async fn start_ready(kubeconfig: &Path, certificates: &Folder) -> Self {
         let replica = Self::start(kubeconfig, certificates).await;
-        let started = Instant::now();
+        let mut limit = Limit::new(DEADLINE);
         while http::probe(replica.health, "/readyz").await != Some(200) {
             let log = replica.manager.log();
-            assert!(started.elapsed() < DEADLINE, "never ready:\n{log}");
+            assert!(!limit.is_over(), "never ready:\n{log}");
             sleep(POLL).await;
         }
         replica

@@ -292,7 +292,7 @@ where
 ///   version in the future receives no events (apiserver `storage/cacher/cache_watcher.go`, `process`,
 ///   skips older ones).
 ///
-/// Also with smaller pages, after one that is too long; they remain small. `begin` gets their size.
+/// Also with smaller pages, after one that is too long. `begin` gets their size.
 fn relisting<S, T>(
     begin: impl Fn(u32) -> S + Send,
 ) -> impl Stream<Item = watcher::Result<Event<T>>> + Send
@@ -308,9 +308,9 @@ where
                 Some((size / 4).max(1))
             }
             Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) => {
-                (status.code == 410).then_some(size)
+                (status.code == 410).then_some(PAGE_SIZE)
             }
-            Err(watcher::Error::WatchStartFailed(_)) => Some(size),
+            Err(watcher::Error::WatchStartFailed(_)) => Some(PAGE_SIZE),
             _ => None,
         };
         let next = match next {

@@ -74,6 +74,19 @@ impl<K: Clone + Eq + Hash> RepairLog<K> {
         self.objects.lock().get(key)?.left(Instant::now())
     }
 
+    /// Whether a wait has begun for the object, and the conflict is not known to be over.
+    pub(crate) fn has_conflict(&self, key: &K) -> bool {
+        let mut objects = self.objects.lock();
+        let Some(repairs) = objects.get(key) else {
+            return false;
+        };
+        let (is_over, has_waited) = (repairs.is_over(Instant::now()), repairs.waits > 0);
+        if is_over {
+            objects.remove(key);
+        }
+        has_waited && !is_over
+    }
+
     /// Records the problem of a conflict.
     pub(crate) fn conflict(&self, key: &K, problem: Problem) {
         if let Some(repairs) = self.objects.lock().get_mut(key) {

@@ -48,9 +48,10 @@ impl Reconciler {
             let (namespace, uid) = (&resource.namespace, &resource.uid);
             let selector = self.children.preserved_selector(namespace, uid);
             let preserved = selector.map(|selector| kept::keeping(child, &selector));
-            let child = preserved.as_ref().unwrap_or(child);
             let wanted = Wanted::new(resource, child);
-            self.ensure_child(wanted, &mut ensured).await?;
+            let preserved = preserved.as_ref().map(|child| wanted.keeping(child));
+            self.ensure_child(preserved.unwrap_or(wanted), &mut ensured)
+                .await?;
         }
         self.delete_unwanted(resource, children).await?;
         self.states.unblock(resource);
@@ -104,6 +105,7 @@ impl Reconciler {
             resource,
             child,
             desired,
+            ..
         } = wanted;
         let key = wanted.key();
         let owner = self.owner(resource);
@@ -149,6 +151,8 @@ impl Reconciler {
                     }
                 }
             }
+        } else {
+            self.check_repairs(wanted, false).await?;
         }
         let attempt = Attempt {
             kind: child.kind,
@@ -183,8 +187,8 @@ impl Reconciler {
             }
             _ => self.create(wanted).await,
         };
-        match &outcome {
-            Ok(()) => ensured.expected.push(wanted.expected()),
+        match outcome {
+            Ok(applied) => ensured.expected.push(applied),
             Err(error) => {
                 if let Some((blocker, wait)) = error.blocker() {
                     self.states.block(resource, attempt, blocker, wait);
@@ -193,17 +197,18 @@ impl Reconciler {
                     // Frees its slot for another rollout until the retry.
                     self.pacer.ended(&wanted.resource_key());
                 }
+                return Err(error);
             }
         }
-        outcome
+        Ok(())
     }
 
-    /// Applies a child that the cache does not show, without force. The API server may still have it.
-    async fn create(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
+    /// Applies a child that the cache does not show, without force. The API server may still have it. Returns
+    /// what was applied.
+    async fn create(&self, wanted: Wanted<'_>) -> Result<Expected, ApplyError> {
         self.check_owner(wanted.resource).await?;
-        self.check_repairs(wanted, false).await?;
         let Err(error) = self.apply(wanted, None, false).await else {
-            return Ok(());
+            return Ok(wanted.expected());
         };
         match error.status().map(error_class::of_apply) {
             Some(ErrorClass::ResolveOwnership) => {
@@ -214,16 +219,16 @@ impl Reconciler {
         }
     }
 
-    /// Applies a child of the resource, with force.
+    /// Applies a child of the resource, with force. Returns what was applied.
     async fn update(
         &self,
         wanted: Wanted<'_>,
         mut existing: Existing<'_>,
         paced: bool,
-    ) -> Result<(), ApplyError> {
+    ) -> Result<Expected, ApplyError> {
         loop {
             let Err(error) = self.apply(wanted, Some(existing), paced).await else {
-                return Ok(());
+                return Ok(wanted.expected());
             };
             let class = error.status().map(error_class::of_apply);
             let absorbed = match &class {
@@ -269,7 +274,7 @@ impl Reconciler {
         // Without force, too: the child may have lost its label or its owner reference.
         if !is_created {
             let child = (wanted.child.kind, wanted.key());
-            self.repairs.applied(&child, wanted.desired.fields);
+            self.repairs.applied(&child, wanted.counted);
         }
         self.applied(wanted, answer);
         Ok(())
@@ -300,6 +305,7 @@ impl Reconciler {
             resource,
             child,
             desired,
+            ..
         } = wanted;
         let answer = answer.into_decoded().ok();
         let answered = answer.and_then(|answer| self.children.put_decoded(child.kind, answer));

@@ -21,7 +21,7 @@ use crate::controller::state::debounce::Difference;
 use crate::controller::state::jittered_retry;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
-use crate::operators::{Observed, Resource, Summary, status};
+use crate::operators::{Observed, Reason, Resource, Summary, status};
 
 /// Retry delay after a conflict, if the event of the other change does not arrive earlier.
 const CHANGED_RETRY: Duration = Duration::from_secs(1);
@@ -44,6 +44,9 @@ impl Reconciler {
         let next_change = status::next_change(&observed);
         let is_settled = status::is_settled(desired, &observed);
         let mut wanted = self.operator.status(resource, desired, &observed);
+        if observed.workload.is_none() && is_in_conflict(outcome) {
+            keep_pods(&mut wanted, &resource.status);
+        }
         if let Some(unanswered) = self.states.unanswered_status(resource) {
             keep_times(&mut wanted, &resource.status, &unanswered);
         }
@@ -190,6 +193,28 @@ impl Reconciler {
         }
         for notice in transitions(&resource.status, wanted) {
             self.recorder.record(self.kind, resource, notice);
+        }
+    }
+}
+
+/// Whether another writer keeps changing a child.
+fn is_in_conflict(outcome: &Outcome) -> bool {
+    let problem = outcome.problem.as_ref();
+    problem.is_some_and(|problem| problem.reason == Reason::FieldConflict)
+}
+
+/// Copies what the stored status says of pods. The workload is not in the cache, but exists: another
+/// writer keeps removing its label or its owner reference.
+fn keep_pods(wanted: &mut Status, stored: &Status) {
+    wanted.nodes.clone_from(&stored.nodes);
+    wanted.replicas = stored.replicas;
+    wanted.ready_replicas = stored.ready_replicas;
+    wanted.real_qps = stored.real_qps;
+    for condition in &mut wanted.conditions {
+        if condition.type_ == status::AVAILABLE
+            && let Some(kept) = status::condition(stored, status::AVAILABLE)
+        {
+            condition.clone_from(kept);
         }
     }
 }

@@ -16,15 +16,12 @@ use crate::log_limit::LogLimit;
 use crate::webhook::answer::{Answer, beginning_of};
 use crate::webhook::body::{Buffer, Mapped};
 use crate::webhook::memory::{NoMemory, Share};
-use crate::webhook::metrics::Conversion;
+use crate::webhook::metrics::{Conversion, UNKNOWN};
 
 /// The answer before its objects, and between its objects and its uid.
 const BEFORE_OBJECTS: &[u8] =
     br#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"convertedObjects":["#;
 const AFTER_OBJECTS: &[u8] = br#"],"result":{"status":"Success"},"uid":"#;
-
-/// The label of an unknown kind or version.
-const UNKNOWN: &str = "unknown";
 
 /// The answer if there is no free memory.
 pub(super) fn busy() -> Answer {

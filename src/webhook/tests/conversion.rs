@@ -337,8 +337,14 @@ async fn data_that_is_left_out_is_counted() {
     let mut object = memcached("v1", json!({"replicas": 1, "image": "a"}));
     object["metadata"]["annotations"] = json!({"k": "x".repeat(ANNOTATIONS_LIMIT_BYTES - 1)});
     let review = conversion("cache.example.com/v1alpha1", &[object.clone(), object]);
+    let series = "quartet_operator_conversion_data_left_out_total{kind=\"Memcached\",from=\"v1\",to=\"v1alpha1\"}";
+    // Or the first increase would not be one.
+    let failures = "quartet_operator_conversions_total{kind=\"Memcached\",from=\"unknown\",to=\"v1\",result=\"failure\"}";
+    let before = server.metrics();
+    for series in [series, failures] {
+        assert!(before.contains(&format!("{series} 0\n")), "{before}");
+    }
     let answer = server.post("/convert", &review).await.json();
     assert!(accepted(&review, &answer).is_ok());
-    let series = "quartet_operator_conversion_data_left_out_total{kind=\"Memcached\",from=\"v1\",to=\"v1alpha1\"}";
     assert_eq!(server.metric(series), 2.0, "{}", server.metrics());
 }

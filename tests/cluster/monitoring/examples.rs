@@ -122,13 +122,15 @@ pub(crate) const EXAMPLES: &[Example] = &[
     },
     Example {
         alert: "QuartetOperatorWatchErrors",
+        // Less often than one replica retries: every 15 to 30 s.
         fires: &[(
             "quartet_operator_watch_errors_total{JOB,kind=\"Pod\",code=\"403\"}",
-            "0+6x60",
+            "0+1x60",
         )],
+        // A burst six minutes before, which is over.
         rests: &[(
             "quartet_operator_watch_errors_total{JOB,kind=\"Pod\",code=\"410\"}",
-            "0+1x60",
+            "0x33 30x30",
         )],
         at: "40m",
     },

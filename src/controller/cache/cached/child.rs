@@ -16,8 +16,8 @@ use crate::json::Json;
 use crate::operators::{ChildKind, ChildState, DEPLOYMENT, ObservedWorkload, kept};
 use crate::shard::ShardId;
 
-/// Longest selector of an older operator that is cached, as JSON. Those that exist have three labels. A
-/// Deployment with a longer one is read before each apply.
+/// Longest selector of an older operator that is kept, as JSON. Those that exist have three labels. The API
+/// server rejects the applies of a Deployment with a longer one, since a selector is immutable.
 const MOST_SELECTOR_BYTES: usize = 4096;
 
 /// A child with the operator's label.

@@ -12,7 +12,7 @@ use crate::controller::drift::repairs::Decision;
 use crate::controller::drift::stamp::{Hash, Stamp, hash_of_spec};
 use crate::controller::reconcile::pacing;
 use crate::controller::reconcile::reconciler::Reconciler;
-use crate::controller::state::ServerMutated;
+use crate::controller::state::{ServerMutated, jittered_retry};
 use crate::operators::{ChildSummary, Problem, Reason, Resource, status};
 
 /// When a Deployment may be changed.
@@ -64,8 +64,7 @@ impl Reconciler {
         };
         let is_in_conflict = |expected: &Expected| {
             let child = (expected.kind, expected.key.clone());
-            let desired = expected.fingerprint.fields;
-            self.repairs.settled(&child, desired).is_some()
+            self.repairs.has_conflict(&child)
         };
         let is_as_applied = self.is_confirmed(resource, &expected)
             && self.unwanted(resource, is_wanted).is_empty()
@@ -104,7 +103,7 @@ impl Reconciler {
     /// The child is as desired. A field conflict is reported until this has lasted long enough.
     pub(super) fn settled(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
         let child = (wanted.child.kind, wanted.key());
-        match self.repairs.settled(&child, wanted.desired.fields) {
+        match self.repairs.settled(&child, wanted.counted) {
             Some((problem, left)) => Err(ApplyError::Blocked(problem, left)),
             None => Ok(()),
         }
@@ -137,7 +136,8 @@ impl Reconciler {
     }
 
     /// Rejects the repair of a child that another writer keeps changing. A child that is not `cached` may
-    /// have lost its label or its owner reference; if it is deleted, the conflict is over.
+    /// have lost its label or its owner reference. It is read, since its deletion causes no event; if it is
+    /// gone, the conflict is over.
     ///
     /// # Errors
     /// [`ApplyError::Blocked`] with the field manager and the fields.
@@ -147,17 +147,25 @@ impl Reconciler {
         cached: bool,
     ) -> Result<(), ApplyError> {
         let child = (wanted.child.kind, wanted.key());
-        let left = match self.repairs.decide(&child, wanted.desired.fields) {
+        let (known, left) = match self.repairs.decide(&child, wanted.counted) {
             Decision::Apply => return Ok(()),
             Decision::Wait(Some(problem), left) if cached => {
                 return Err(ApplyError::Blocked(problem, left));
             }
-            Decision::Wait(_, left) | Decision::Investigate(left) => left,
+            Decision::Wait(known, left) => (known, left),
+            Decision::Investigate(left) => (None, left),
         };
         let Some(live) = found(self.caller.get(wanted.location()).await)? else {
             self.repairs.forget(&child);
             return Ok(());
         };
+        let wait = match cached {
+            true => left,
+            false => left.min(jittered_retry()),
+        };
+        if let Some(problem) = known {
+            return Err(ApplyError::Blocked(problem, wait));
+        }
         let kind = wanted.child.kind.kind;
         self.metrics.field_conflict(&self.controller, kind);
         let manager = &*self.field_manager;
@@ -169,7 +177,7 @@ impl Reconciler {
         );
         let problem = Problem::new(Reason::FieldConflict, message);
         self.repairs.conflict(&child, problem.clone());
-        Err(ApplyError::Blocked(problem, left))
+        Err(ApplyError::Blocked(problem, wait))
     }
 
     /// When a Deployment that is not as desired may be changed.

@@ -25,8 +25,11 @@ use crate::shard::Shard;
 
 impl Reconciler {
     /// Determines with one GET whether the object belongs to this resource (its label was removed, or
-    /// an older operator created it) or to another owner.
-    pub(super) async fn resolve_ownership(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
+    /// an older operator created it) or to another owner. Returns what was applied.
+    pub(super) async fn resolve_ownership(
+        &self,
+        wanted: Wanted<'_>,
+    ) -> Result<Expected, ApplyError> {
         let at = wanted.location();
         let object = self.caller.get(at).await?;
         let owner = Owner::of(&Json::from(&object));
@@ -64,9 +67,7 @@ impl Reconciler {
             }
         }
         let preserved = self.with_preserved_selector(wanted, &object);
-        let preserved = preserved
-            .as_ref()
-            .map(|child| Wanted::new(wanted.resource, child));
+        let preserved = preserved.as_ref().map(|child| wanted.keeping(child));
         let existing = Existing {
             uid,
             resource_version,

@@ -36,14 +36,28 @@ pub(super) struct Wanted<'a> {
     pub(super) resource: &'a Resource,
     pub(super) child: &'a Child,
     pub(super) desired: Fingerprint,
+    /// For [`RepairLog`](crate::controller::drift::repairs::RepairLog): the hash of the desired state without
+    /// what is kept of an existing object, which is not known while the cache does not show that object.
+    pub(super) counted: u64,
 }
 
 impl<'a> Wanted<'a> {
     pub(super) fn new(resource: &'a Resource, child: &'a Child) -> Self {
+        let desired = fingerprint::of_desired(&child.body);
         Wanted {
             resource,
             child,
-            desired: fingerprint::of_desired(&child.body),
+            desired,
+            counted: desired.fields,
+        }
+    }
+
+    /// The same child with what is `kept` of the existing object.
+    pub(super) fn keeping(self, kept: &'a Child) -> Self {
+        Wanted {
+            child: kept,
+            desired: fingerprint::of_desired(&kept.body),
+            ..self
         }
     }
 

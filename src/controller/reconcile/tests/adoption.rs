@@ -1,10 +1,12 @@
 //! Children of an older operator: what must not change, and the order in which the rest is adopted.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, merge, refusal, willing};
+use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, merge, refusal, rolled_out, willing};
+use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
 use crate::operators::DEPLOYMENT;
 
@@ -81,6 +83,62 @@ async fn the_selector_of_an_older_operators_deployment_is_kept_for_good() {
     assert_eq!(scenario.sent(), [FORCE]);
     assert_eq!(scaled["spec"]["replicas"], 2);
     assert_eq!(scaled["spec"]["selector"], selector());
+}
+
+/// A server with a Deployment of an older operator that is rolled out whenever it is applied, each time in a
+/// later version.
+fn rolled_out_at_once() -> Scenario {
+    let version = AtomicU32::new(10);
+    Scenario::new(move |line, body| match line {
+        GET => Some((200, older(json!({"selector": selector()})))),
+        line if !line.contains("/deployments/") => willing(line, body),
+        line if line.contains("force=false") => {
+            refusal(409, "conflict", "FieldManagerConflict", ".spec.selector")
+        }
+        _ => {
+            let mut answer = applied(body, version.fetch_add(1, Ordering::Relaxed));
+            merge(&mut answer, rolled_out(1));
+            Some((200, answer))
+        }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_with_a_kept_selector_stays_ready_if_its_label_is_removed_once() {
+    let scenario = rolled_out_at_once();
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    tokio::time::advance(Duration::from_secs(20)).await;
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.condition("Ready").0, "True");
+    let (store, key) = (
+        scenario.children.store(DEPLOYMENT).expect("a store"),
+        ObjectKey::new("ns", "cache"),
+    );
+    let version = store.get(&key).expect("cached").meta.resource_version;
+    store.deleted(&key, "child", version);
+    scenario.sent();
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [APPLY, GET, HAND_OVER, FORCE]);
+    assert_eq!(scenario.condition("Ready").0, "True");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_removes_the_label_is_found_out_although_a_selector_is_kept() {
+    let scenario = rolled_out_at_once();
+    scenario.holds(1, json!({}));
+    let store = scenario.children.store(DEPLOYMENT).expect("a store");
+    for _ in 0..20 {
+        tokio::time::advance(Duration::from_millis(100)).await;
+        scenario.reconcile().await.expect("reconciled");
+        let version = store.get(&ObjectKey::new("ns", "cache"));
+        if let Some(version) = version.map(|child| child.meta.resource_version) {
+            store.deleted(&ObjectKey::new("ns", "cache"), "child", version);
+        }
+    }
+    let forced = scenario.sent().iter().filter(|line| *line == FORCE).count();
+    assert_eq!(forced, 6);
+    assert_eq!(scenario.condition("Ready").1, "FieldConflict");
 }
 
 /// Requests for children since the last call.

@@ -1,5 +1,7 @@
 //! Another writer keeps changing a child: it is repaired a few times, and then less and less often.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
@@ -86,9 +88,13 @@ async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
 
 /// Reconciles while another writer removes the label of the child after each apply, until the manager
 /// reads the child.
-async fn fight_about_the_label(scenario: &Scenario) -> Action {
+async fn fight_about_the_label(scenario: &Scenario) {
     let store = scenario.children.store(DEPLOYMENT).expect("a store");
-    loop {
+    let key = ObjectKey::new("ns", "cache");
+    for _ in 0..40 {
+        if let Some(child) = store.get(&key) {
+            store.deleted(&key, "child", child.meta.resource_version);
+        }
         tokio::time::advance(Duration::from_millis(100)).await;
         let next = scenario.reconcile().await.expect("reconciled");
         let sent = scenario.sent.lock().expect("not poisoned").clone();
@@ -96,11 +102,15 @@ async fn fight_about_the_label(scenario: &Scenario) -> Action {
             .iter()
             .any(|(line, _)| line.starts_with("GET /apis/apps"))
         {
-            return next;
+            let wait = match next {
+                Action::RequeueAfter(wait) => wait,
+                other => panic!("{other:?}"),
+            };
+            assert!(wait <= Duration::from_secs(18), "{wait:?}");
+            return;
         }
-        assert!(sent.len() < 40, "it is put back for ever");
-        store.deleted(&ObjectKey::new("ns", "cache"), "child", 2);
     }
+    panic!("it is put back for ever");
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,8 +128,7 @@ async fn a_child_whose_label_somebody_keeps_removing_is_left_alone_too() {
         line => willing(line, body),
     });
     scenario.holds(1, json!({}));
-    let wait = fight_about_the_label(&scenario).await;
-    assert_eq!(wait, Action::RequeueAfter(Duration::from_secs(15)));
+    fight_about_the_label(&scenario).await;
     let applies = |scenario: &Scenario| {
         let sent = scenario.sent();
         sent.iter().filter(|line| *line == APPLY).count()
@@ -136,10 +145,55 @@ async fn a_child_whose_label_somebody_keeps_removing_is_left_alone_too() {
         message.contains("app.kubernetes.io/managed-by"),
         "{message}"
     );
-    tokio::time::advance(Duration::from_secs(15)).await;
-    let wait = fight_about_the_label(&scenario).await;
-    assert_eq!(wait, Action::RequeueAfter(Duration::from_secs(30)));
+    tokio::time::advance(Duration::from_secs(14)).await;
+    fight_about_the_label(&scenario).await;
+    assert_eq!(applies(&scenario), 0);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    fight_about_the_label(&scenario).await;
     assert_eq!(applies(&scenario), 1);
+    // It looks for the child more often than it applies it.
+    tokio::time::advance(Duration::from_secs(20)).await;
+    fight_about_the_label(&scenario).await;
+    assert_eq!(applies(&scenario), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_is_deleted_during_a_wait_is_created_within_18_s() {
+    let is_deleted = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&is_deleted);
+    let scenario = Scenario::new(move |line, body| match line {
+        GET if seen.load(Ordering::Relaxed) => refusal(404, "not found", "", ""),
+        GET => Some((200, applied(&json!({"metadata": {}}), 9))),
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    for _ in 0..4 {
+        fight_about_the_label(&scenario).await;
+        scenario.sent();
+        tokio::time::advance(Duration::from_secs(120)).await;
+    }
+    fight_about_the_label(&scenario).await;
+    scenario.sent();
+    is_deleted.store(true, Ordering::Relaxed);
+    scenario.reconcile().await.expect("reconciled");
+    assert!(scenario.sent().contains(&APPLY.to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_about_the_label_does_not_make_pods_unavailable() {
+    let scenario = Scenario::new(|line, body| match line {
+        GET => Some((200, applied(&json!({"metadata": {}}), 9))),
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    scenario.deployment_is(3, rolled_out(1));
+    tokio::time::advance(Duration::from_secs(20)).await;
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.condition("Available").0, "True");
+    fight_about_the_label(&scenario).await;
+    assert_eq!(scenario.condition("Ready").1, "FieldConflict");
+    assert_eq!(scenario.condition("Available").0, "True");
 }
 
 #[tokio::test(start_paused = true)]

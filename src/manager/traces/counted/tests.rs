@@ -163,7 +163,7 @@ async fn a_stop_does_not_wait_for_a_collector_that_hangs() {
         let began = Instant::now();
         let Ok(()) = fixture.traces.run(stop).await;
         let took = began.elapsed();
-        assert!(took >= LAST_EXPORT && took < 3 * LAST_EXPORT, "{took:?}");
+        assert!(took >= LAST_EXPORT && took < 10 * LAST_EXPORT, "{took:?}");
         fixture.permits.add_permits(9);
     }
 }

@@ -133,21 +133,29 @@ async fn after_a_page_that_is_too_long_the_pages_are_smaller() {
         let query = request.uri().query().unwrap_or_default();
         let mut fields = query.split('&');
         let limit = fields.find_map(|field| field.strip_prefix("limit="));
-        let limit: u32 = limit.expect("a limit").parse().unwrap();
-        log.lock().unwrap().push(limit);
+        // A watch has none.
+        let limit: Option<u32> = limit.map(|limit| limit.parse().unwrap());
+        log.lock().unwrap().extend(limit);
         let page = json!({"metadata": {"resourceVersion": "7"}, "items": [json_of("a", 1)]});
-        let answer = match limit {
-            ..=6 => Ok(page.to_string()),
-            _ => Err(AnswerTooLong { most: 10 << 20 }),
+        let (code, answer) = match limit {
+            None => (410, Ok(json!(status(410)).to_string())),
+            Some(..=6) => (200, Ok(page.to_string())),
+            Some(_) => (200, Err(AnswerTooLong { most: 10 << 20 })),
         };
-        async { Ok::<_, Infallible>(http::Response::new(one_frame(answer))) }
+        let answer = http::Response::builder()
+            .status(code)
+            .body(one_frame(answer));
+        async { Ok::<_, Infallible>(answer.unwrap()) }
     });
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Thing"));
     let client = Client::new(server, "default");
     let events = watch::<Thing>(client, &resource, None, None);
-    let events: Vec<Item> = events.take(7).collect().await;
-    assert_eq!(*asked.lock().unwrap(), [100, 25, 6]);
-    assert!(matches!(&events[6], Ok(Event::InitDone)), "{events:?}");
+    // The second list follows a watch that is refused.
+    let events: Vec<Item> = events.take(15).collect().await;
+    assert_eq!(*asked.lock().unwrap(), [100, 25, 6, 100, 25, 6]);
+    for list in [6, 14] {
+        assert!(matches!(&events[list], Ok(Event::InitDone)), "{events:?}");
+    }
 }
 
 /// A body of one frame, or an error.
