@@ -1,10 +1,13 @@
-//! The pause after a check of the cluster that failed or had no effect, and the log of its error.
+//! The pause after a check of the cluster, and the log of its error.
 
 use std::error::Error;
+use std::future::pending;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use jiff::Timestamp;
+use tokio::time::{Instant, sleep};
 
+use super::identity::Identity;
 use crate::api_server::exponential;
 use crate::error_report::error_report;
 
@@ -35,6 +38,21 @@ impl Retry {
             0..=3 => Duration::ZERO,
             _ => self.pause(),
         }
+    }
+}
+
+/// How often the clock is read during a pause.
+const CLOCK_CHECK: Duration = Duration::from_secs(60);
+
+/// Completes when the pair is no longer valid by this machine's clock, although it was: the clock was set,
+/// or the machine was suspended. Timers do not notice that.
+pub(super) async fn expired(serving: Option<&Identity>) {
+    let is_valid = || serving.is_some_and(|pair| pair.is_valid_at(Timestamp::now()));
+    if !is_valid() {
+        return pending().await;
+    }
+    while is_valid() {
+        sleep(CLOCK_CHECK).await;
     }
 }
 
@@ -72,7 +90,25 @@ impl LastError {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+    use jiff::SignedDuration;
+
+    use super::super::issue::issue;
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pair_that_is_no_longer_valid_by_the_clock_is_noticed() {
+        let names = ["a.b.svc".to_owned()];
+        let now = Timestamp::now();
+        let end = |now| issue(&names, now).unwrap().pair.validity().not_after;
+        let begun = now - end(now).duration_since(now) + SignedDuration::from_secs(1);
+        let pair = issue(&names, begun).unwrap();
+        expired(Some(&pair)).await;
+        assert!(Timestamp::now() > pair.pair.validity().not_after);
+        // It was not valid before: the API server's clock decides.
+        assert!(expired(Some(&pair)).now_or_never().is_none());
+        assert!(expired(None).now_or_never().is_none());
+    }
 
     #[test]
     fn pauses_grow_from_a_second_to_a_minute() {

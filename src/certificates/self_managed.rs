@@ -6,7 +6,6 @@
 //! watch and update on the named objects, which it never creates or patches.
 
 use std::collections::BTreeMap;
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,15 +28,13 @@ use super::objects::{Registered, set};
 use super::plan::{Seen, Settling, plan};
 use super::repairs::Repairs;
 use super::resolver::{Resolver, Source};
-use super::retry::{LastError, Retry};
+use super::retry::{LastError, Retry, expired};
 use crate::api_server::RequestError;
 
 /// The Secret that the replicas share.
 pub const SECRET: &str = "quartet-operator-webhook-server-cert";
 /// How long changes are collected before a check.
 const DEBOUNCE: Duration = Duration::from_millis(250);
-/// How often the clock is read between two checks.
-const CLOCK_CHECK: Duration = Duration::from_secs(60);
 
 /// The webhook server and the objects that reference it.
 #[derive(Debug, Clone)]
@@ -282,18 +279,6 @@ impl Driver {
     }
 }
 
-/// Completes when the pair is no longer valid by this machine's clock, although it was: the clock was set,
-/// or the machine was suspended. Timers do not notice that.
-async fn expired(serving: Option<&Identity>) {
-    let is_valid = || serving.is_some_and(|pair| pair.is_valid_at(Timestamp::now()));
-    if !is_valid() {
-        return pending().await;
-    }
-    while is_valid() {
-        sleep(CLOCK_CHECK).await;
-    }
-}
-
 impl Target {
     fn new(registered: Registered) -> Self {
         Self {
@@ -370,25 +355,7 @@ fn data(secret: &Value) -> Result<BTreeMap<String, ByteString>, CheckError> {
 
 #[cfg(test)]
 mod tests {
-    use futures::FutureExt as _;
-    use jiff::{SignedDuration, Timestamp};
-
-    use super::super::issue::issue;
-    use super::{SECRET, SelfManaged, expired};
-
-    #[tokio::test(start_paused = true)]
-    async fn a_pair_that_is_no_longer_valid_by_the_clock_is_noticed() {
-        let names = ["a.b.svc".to_owned()];
-        let now = Timestamp::now();
-        let end = |now| issue(&names, now).unwrap().pair.validity().not_after;
-        let begun = now - end(now).duration_since(now) + SignedDuration::from_secs(1);
-        let pair = issue(&names, begun).unwrap();
-        expired(Some(&pair)).await;
-        assert!(Timestamp::now() > pair.pair.validity().not_after);
-        // It was not valid before: the API server's clock decides.
-        assert!(expired(Some(&pair)).now_or_never().is_none());
-        assert!(expired(None).now_or_never().is_none());
-    }
+    use super::{SECRET, SelfManaged};
 
     #[test]
     fn the_certificate_is_for_the_names_of_the_service() {

@@ -1,6 +1,8 @@
 //! The registration of a URL and the certificates of a Secret, against a scripted API server that keeps
 //! objects by their path. Time is paused.
 
+mod shared_secret;
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -18,7 +20,6 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::api::memcached;
-use crate::manager::telemetry::tests::log_lines;
 use crate::packaging;
 
 /// Objects by path, and what was requested.
@@ -274,170 +275,5 @@ fn options() -> SelfManaged {
             Registered::Validating(CONFIGURATION.to_owned()),
             Registered::Converted("memcacheds.cache.example.com".to_owned()),
         ],
-    }
-}
-
-/// A replica that runs; returns its resolver.
-fn replica(server: &Shared) -> Arc<Resolver> {
-    let calls = client(server);
-    let (resolver, run) = self_managed(options(), calls.clone(), calls, Metrics::default());
-    tokio::spawn(run);
-    resolver
-}
-
-fn bundles(server: &Shared) -> [Value; 2] {
-    let server = server.lock().unwrap();
-    let configuration = &server.objects[&format!("{CONFIGURATIONS}/{CONFIGURATION}")];
-    let crd = &server.objects[CRD];
-    [
-        configuration["webhooks"][0]["clientConfig"]["caBundle"].clone(),
-        crd["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"].clone(),
-    ]
-}
-
-fn installed() -> Shared {
-    let server = Shared::default();
-    {
-        let mut server = server.lock().unwrap();
-        server.put(
-            &format!("{CONFIGURATIONS}/{CONFIGURATION}"),
-            configuration(),
-        );
-        server.put(CRD, crd());
-    }
-    server
-}
-
-#[tokio::test(start_paused = true)]
-async fn two_replicas_share_a_secret_and_trust_it_in_every_object() {
-    let server = installed();
-    let replicas = [replica(&server), replica(&server)];
-    sleep(Duration::from_secs(1)).await;
-    let validity = replicas.each_ref().map(|it| it.validity());
-    assert!(validity[0].is_some());
-    assert_eq!(validity[0], validity[1]);
-    let [one, other] = bundles(&server);
-    assert!(one.is_string());
-    assert_eq!(one, other);
-    let written = answered(&server);
-    let mut creations: Vec<_> = written.iter().filter(|it| it.starts_with("POST")).collect();
-    creations.sort();
-    assert_eq!(creations, ["POST secrets 201", "POST secrets 409"]);
-    assert!(
-        server
-            .lock()
-            .unwrap()
-            .objects
-            .contains_key(&format!("{SECRETS}/{SECRET}"))
-    );
-    // Nothing to do until the next regular check.
-    sleep(Duration::from_secs(3600)).await;
-    assert_eq!(answered(&server), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_conflict_about_a_repair_counts_as_the_repair_of_another_replica() {
-    let server = installed();
-    let _replica = replica(&server);
-    sleep(Duration::from_secs(60)).await;
-    let [_, trusted] = bundles(&server);
-    assert!(trusted.is_string());
-    // Another writer replaces the CRD before the regular check, which finds no watch event.
-    server.lock().unwrap().put(CRD, crd());
-    server.lock().unwrap().refused = Some((CRD.to_owned(), 409));
-    sleep(Duration::from_secs(12 * 3600 - 30)).await;
-    assert!(server.lock().unwrap().refused.is_none(), "it has tried");
-    let [_, bundle] = bundles(&server);
-    assert_ne!(bundle, trusted, "not twice in a minute");
-    sleep(Duration::from_secs(31)).await;
-    assert_eq!(bundles(&server)[1], trusted);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_object_that_rejects_a_bundle_leaves_the_others_alone_and_is_tried_again() {
-    let server = installed();
-    let rejected = format!("{CONFIGURATIONS}/{CONFIGURATION}");
-    server.lock().unwrap().refused = Some((rejected, 500));
-    let _replica = replica(&server);
-    sleep(Duration::from_millis(100)).await;
-    let [one, other] = bundles(&server);
-    assert!(one.is_null() && other.is_string());
-    sleep(Duration::from_secs(1)).await;
-    let [one, other] = bundles(&server);
-    assert_eq!(one, other);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_object_that_could_not_be_read_is_read_again_soon() {
-    let server = installed();
-    let _replica = replica(&server);
-    sleep(Duration::from_secs(60)).await;
-    let [_, trusted] = bundles(&server);
-    server.lock().unwrap().put(CRD, crd());
-    server.lock().unwrap().unread = Some(CRD.to_owned());
-    sleep(Duration::from_secs(12 * 3600)).await;
-    assert!(server.lock().unwrap().unread.is_none(), "it has tried");
-    assert_eq!(bundles(&server)[1], trusted);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_bundle_is_restored_while_the_secret_cannot_be_written() {
-    let server = installed();
-    let _replica = replica(&server);
-    sleep(Duration::from_secs(60)).await;
-    let [_, trusted] = bundles(&server);
-    {
-        let mut server = server.lock().unwrap();
-        server.put(CRD, crd());
-        // The pair is to be replaced.
-        server.days = 70;
-        server.immutable = Some(format!("{SECRETS}/{SECRET}"));
-    }
-    sleep(Duration::from_secs(13 * 3600)).await;
-    assert!(answered(&server).contains(&format!("PUT {SECRET} 403")));
-    assert_eq!(bundles(&server)[1], trusted);
-}
-
-#[tokio::test(start_paused = true)]
-async fn lists_that_are_forbidden_are_tried_ever_more_rarely_and_start_no_check() {
-    let (lines, writer) = log_lines();
-    let _logs = tracing::subscriber::set_default(writer);
-    let server = installed();
-    server.lock().unwrap().forbids_lists = true;
-    let _replica = replica(&server);
-    sleep(Duration::from_secs(60)).await;
-    answered(&server);
-    sleep(Duration::from_secs(3600)).await;
-    let sent = answered(&server);
-    let lists = sent.iter().filter(|line| *line == "LIST").count();
-    assert_eq!(lists, sent.len(), "{sent:?}");
-    // Of three objects: about one in half a minute each.
-    assert!(lists > 100 && lists < 1000, "{lists}");
-    let text = lines.text();
-    let told = text.matches("cannot watch an object of the webhook certificates");
-    assert!(told.count() <= 6, "{text}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_registration_that_is_deleted_is_told_once_and_again_after_its_return() {
-    let (lines, writer) = log_lines();
-    let _logs = tracing::subscriber::set_default(writer);
-    let server = installed();
-    let _replica = replica(&server);
-    let checks = Duration::from_secs(24 * 3600);
-    sleep(checks).await;
-    let told = || {
-        let written = lines.written();
-        let lines = written.iter().filter(|it| it.contains("does not exist"));
-        lines.filter(|line| line.contains(CONFIGURATION)).count()
-    };
-    assert_eq!(told(), 0);
-    let path = format!("{CONFIGURATIONS}/{CONFIGURATION}");
-    for times in 1..=2 {
-        server.lock().unwrap().objects.remove(&path);
-        sleep(3 * checks).await;
-        assert_eq!(told(), times);
-        server.lock().unwrap().put(&path, configuration());
-        sleep(checks).await;
     }
 }

@@ -1,6 +1,6 @@
 //! The caches: informers, and the reduced form of the cached objects. Uses `drift` for the fingerprints
 //! of children; sends only list and watch requests.
-//! Used by `children`, `controllers`, `event_handlers`, `legacy`, `reconcile` and `state`.
+//! Used by `children`, `controllers`, `event_handlers`, `reconcile` and `state`.
 
 pub(crate) mod cached;
 pub mod decode;
