@@ -192,6 +192,18 @@ mod tests {
         })
     }
 
+    /// As [`fed`], with a long answer that gets its turn at once.
+    fn fed_with_turn(
+        answers: &LongAnswers,
+    ) -> (mpsc::UnboundedSender<Bytes>, BoundedBody<AnyBody>) {
+        let (feed, mut body) = fed(answers, false);
+        for count in [READ_BYTES + 1, 1] {
+            feed.send(bytes(count)).unwrap();
+            assert_eq!(next(&mut body), Some(Ok(count)));
+        }
+        (feed, body)
+    }
+
     #[tokio::test]
     async fn a_page_has_a_maximum_length() {
         let (feed, mut page) = fed(&LongAnswers::limited(), false);
@@ -229,19 +241,11 @@ mod tests {
         // The end of an event ends its turn.
         three.send("\n".into()).unwrap();
         assert_eq!(next(&mut third), Some(Ok(1)));
-        let (five, mut last) = fed(&answers, false);
-        five.send(bytes(READ_BYTES + 1)).unwrap();
-        five.send(bytes(1)).unwrap();
-        assert_eq!(next(&mut last), Some(Ok(READ_BYTES + 1)));
-        assert_eq!(next(&mut last), Some(Ok(1)));
+        let (feed, mut last) = fed_with_turn(&answers);
         // So does the end of an answer, even if its body is kept.
-        drop(five);
+        drop(feed);
         assert_eq!(next(&mut last), Some(Err("the end".to_owned())));
-        let (six, mut next_one) = fed(&answers, false);
-        six.send(bytes(READ_BYTES + 1)).unwrap();
-        six.send(bytes(1)).unwrap();
-        assert_eq!(next(&mut next_one), Some(Ok(READ_BYTES + 1)));
-        assert_eq!(next(&mut next_one), Some(Ok(1)));
+        fed_with_turn(&answers);
         drop(last);
     }
 
