@@ -6,7 +6,7 @@
 #![allow(clippy::disallowed_types)] // the API server runs in real time
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
@@ -16,8 +16,9 @@ use quartet_operator::api::shape::{Characters, Shape};
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::packaging::{crd, kinds, sample};
 use serde_json::{Map, Value, json};
+use testkit::Limit;
 
-/// The most time until a new CRD is served.
+/// The most time until a new CRD is served, on an idle machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 async fn client() -> Client {
@@ -57,9 +58,9 @@ impl Served {
         let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
         let api = Api::namespaced_with(client.clone(), "default", &resource);
         let served = Self { api, resource };
-        let start = Instant::now();
+        let mut limit = Limit::new(DEADLINE);
         while served.api.list(&Default::default()).await.is_err() {
-            assert!(start.elapsed() < DEADLINE, "{} is not served", kind.plural);
+            assert!(!limit.is_over(), "{} is not served", kind.plural);
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         served

@@ -193,7 +193,7 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_with_one_conflict() {
 /// Waits until exactly one of Nginx and HelloWorld with the name `same` is Ready and the other
 /// reports the conflict.
 async fn winner_and_loser(env: &TestEnv) -> (Kind, Kind) {
-    let started = Instant::now();
+    let mut limit = Limit::new(DEADLINE);
     loop {
         let nginx = env.get(NGINX, "same").await.expect("there");
         let hello = env.get(HELLO_WORLD, "same").await.expect("there");
@@ -212,7 +212,7 @@ async fn winner_and_loser(env: &TestEnv) -> (Kind, Kind) {
             [true, _, true, _] => panic!("both are Ready: {nginx:#} {hello:#}"),
             _ => {}
         }
-        assert!(started.elapsed() < DEADLINE, "{nginx:#} {hello:#}");
+        assert!(!limit.is_over(), "{nginx:#} {hello:#}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

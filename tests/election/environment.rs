@@ -90,14 +90,10 @@ impl Replica {
 
     /// Waits until the log has this text, and returns how long it took.
     pub(crate) async fn until_logged(&self, text: &str) -> Duration {
-        let began = Instant::now();
+        let (began, mut limit) = (Instant::now(), Limit::new(2 * DEADLINE));
         while !self.log().contains(text) {
             let log = || self.log();
-            assert!(
-                began.elapsed() < 2 * DEADLINE,
-                "not logged: {text}\n{}",
-                log()
-            );
+            assert!(!limit.is_over(), "not logged: {text}\n{}", log());
             tokio::time::sleep(POLL).await;
         }
         began.elapsed()
@@ -113,13 +109,9 @@ impl Replica {
 
     /// Waits until the process exits; returns its exit code and how long that took.
     pub(crate) async fn until_exited(&mut self) -> (Option<i32>, Duration) {
-        let began = Instant::now();
+        let (began, mut limit) = (Instant::now(), Limit::new(2 * DEADLINE));
         while self.runs() {
-            assert!(
-                began.elapsed() < 2 * DEADLINE,
-                "it is still running:\n{}",
-                self.log()
-            );
+            assert!(!limit.is_over(), "it is still running:\n{}", self.log());
             tokio::time::sleep(POLL).await;
         }
         (self.manager().code(), began.elapsed())

@@ -1,10 +1,10 @@
 //! The metrics of a new process: access to them, and that they are the documented ones.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::process::{Kubeconfig, Running, STOP_DEADLINE, free_port, manager};
-use testkit::http;
+use testkit::{Limit, http};
 
 use crate::metrics_list;
 
@@ -70,7 +70,7 @@ fn exported_and_documented_metrics_are_the_same() {
     command.env("ENABLE_WEBHOOKS", "true");
     let mut running = Running::start(command);
     let address = running.address_of("metrics");
-    let began = Instant::now();
+    let mut limit = Limit::new(STOP_DEADLINE);
     loop {
         let (_, scrape) = http::get(&address, "/metrics");
         let missing = Vec::from_iter(metrics_list::assert_listed(&scrape));
@@ -78,7 +78,7 @@ fn exported_and_documented_metrics_are_the_same() {
             return;
         }
         // The first requests to the API server take a moment.
-        assert!(began.elapsed() < STOP_DEADLINE, "missing: {missing:?}");
+        assert!(!limit.is_over(), "missing: {missing:?}");
         thread::sleep(Duration::from_millis(20));
     }
 }
