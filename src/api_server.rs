@@ -1,10 +1,12 @@
 //! A request to the API server: its deadline, the limit of its answer, and the text of its errors.
-//! A request is sent once; [`retried`] repeats one. Also the paths of objects and the delay after errors.
+//! A request is sent once; [`retried`] repeats one. Also the paths of objects, the delay after errors, and when
+//! a watch begins again with a list.
 //! Used by `certificates`, `controller`, `manager` and `migration`.
 
 mod backoff;
 mod error;
 mod location;
+mod relisting;
 
 use std::time::Duration;
 
@@ -22,6 +24,7 @@ pub(crate) use backoff::{exponential, retried};
 pub(crate) use error::AnswerTooLong;
 pub use error::RequestError;
 pub(crate) use location::Location;
+pub(crate) use relisting::relisting;
 
 use crate::bounded::cut;
 

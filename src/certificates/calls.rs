@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::retry::LastError;
-use crate::api_server::{ApiRequest, RequestError, found};
+use crate::api_server::{ApiRequest, RequestError, found, relisting};
 
 /// The field manager of these writes.
 const FIELD_MANAGER: &str = "quartet-operator-webhook";
@@ -102,9 +102,11 @@ pub(super) async fn notify_of_changes(client: Client, objects: Vec<ObjectRef>, c
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, &at.dyntype),
             None => Api::all_with(client.clone(), &at.dyntype),
         };
+        // Also after the API server was away: a caBundle of an older state may be back.
+        let events = relisting(move |_page_size| watcher(api.clone(), config.clone()));
         // The watcher yields `Init` before each attempt of a list. That is no success, which would reset
         // the back-off, and no change.
-        let events = watcher(api, config)
+        let events = events
             .filter(|event| ready(!matches!(event, Ok(watcher::Event::Init))))
             .default_backoff();
         let mut last_error = LastError::default();
@@ -126,8 +128,41 @@ pub(super) async fn notify_of_changes(client: Client, objects: Vec<ObjectRef>, c
 mod tests {
     use k8s_openapi::api::coordination::v1::Lease;
     use k8s_openapi::api::core::v1::{Namespace, Secret};
+    use std::io::{Error, ErrorKind};
+    use std::time::Duration;
+
+    use kube::client::Body;
+    use tokio::time::timeout;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn after_an_api_server_that_was_away_the_objects_are_read_again() {
+        let server = tower::service_fn(|request: http::Request<Body>| {
+            let query = request.uri().query().unwrap_or_default();
+            ready(match query.contains("watch=") {
+                true => Err(Error::from(ErrorKind::ConnectionRefused)),
+                false => {
+                    let list = json!({"metadata": {"resourceVersion": "7"}, "items": []});
+                    Ok(http::Response::new(Body::from(
+                        list.to_string().into_bytes(),
+                    )))
+                }
+            })
+        });
+        let client = Client::new(server, "default");
+        let secret = reflector::ObjectRef::<Secret>::new("b").within("a").erase();
+        let changed = Notify::new();
+        let watching = notify_of_changes(client, vec![secret], &changed);
+        let twice = async {
+            changed.notified().await;
+            changed.notified().await;
+        };
+        tokio::select! {
+            () = watching => panic!("there is an object to watch"),
+            told = timeout(Duration::from_secs(60), twice) => told.expect("a second list"),
+        }
+    }
 
     #[test]
     fn errors_name_the_verb_and_the_path() {

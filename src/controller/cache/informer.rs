@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt, stream};
+use futures::{Stream, StreamExt};
 use kube::core::{ApiResource, Status};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, interval, sleep};
 use tracing::{debug, info, warn};
 
-use crate::api_server::AnswerTooLong;
+use crate::api_server::relisting;
 use crate::controller::backoff::StreamBackoff;
 use crate::controller::cache::decode::{Decode, DecodeGuard};
 pub use crate::controller::cache::store::Change;
@@ -37,11 +37,6 @@ use crate::explorer::twins::{self, Twin};
 /// ended, and its version is never too old. It also suits load balancers that drop idle connections
 /// after 240 s.
 pub const WATCH_SECONDS: u32 = 50;
-
-/// Objects per page of a list. With client-go's 500 (`pager.defaultPageSize`), the first lists of 1000
-/// resources leave 3 MiB more in the allocator. After a page that is too long, a quarter of it, down to
-/// one object.
-const PAGE_SIZE: u32 = 100;
 
 /// Poll interval for a kind whose CRD is not installed.
 const ABSENT_POLL: Duration = Duration::from_secs(3);
@@ -281,44 +276,6 @@ where
     };
     let selector = label_selector.map(str::to_owned);
     relisting(move |page_size| watcher(api.clone(), watch_config(selector.as_deref(), page_size)))
-}
-
-/// The stream of `begin`, restarted with a new list where kube's watcher would retry the same version
-/// forever:
-///
-/// * The watch is rejected with the status 410. The watcher lists again only if an *event* has this
-///   status.
-/// * The API server was unavailable. Its etcd may have been restored from a backup; a watch from a
-///   version in the future receives no events (apiserver `storage/cacher/cache_watcher.go`, `process`,
-///   skips older ones).
-///
-/// Also with smaller pages, after one that is too long. `begin` gets their size.
-fn relisting<S, T>(
-    begin: impl Fn(u32) -> S + Send,
-) -> impl Stream<Item = watcher::Result<Event<T>>> + Send
-where
-    S: Stream<Item = watcher::Result<Event<T>>> + Send,
-    T: Send,
-{
-    stream::unfold((begin, PAGE_SIZE, None), async |(begin, size, running)| {
-        let mut events = running.unwrap_or_else(|| Box::pin(begin(size)));
-        let event = events.next().await?;
-        let next = match &event {
-            Err(error @ watcher::Error::InitialListFailed(_)) if AnswerTooLong::caused(error) => {
-                Some((size / 4).max(1))
-            }
-            Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) => {
-                (status.code == 410).then_some(PAGE_SIZE)
-            }
-            Err(watcher::Error::WatchStartFailed(_)) => Some(PAGE_SIZE),
-            _ => None,
-        };
-        let next = match next {
-            Some(size) => (begin, size, None),
-            None => (begin, size, Some(events)),
-        };
-        Some((event, next))
-    })
 }
 
 fn watch_config(label_selector: Option<&str>, page_size: u32) -> watcher::Config {

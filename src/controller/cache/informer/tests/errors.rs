@@ -2,11 +2,13 @@
 
 use std::sync::Mutex;
 
+use futures::stream;
 use kube::client::Body;
 use kube::core::GroupVersionKind;
 use serde_json::json;
 
 use super::*;
+use crate::api_server::AnswerTooLong;
 
 #[tokio::test(start_paused = true)]
 async fn errors_are_waited_out_ever_longer_and_counted_by_status_code() {
