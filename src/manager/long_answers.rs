@@ -3,18 +3,24 @@
 //! after a long event, whose buffer kube would keep.
 //! Used by the layer in `requests`.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use axum::http::Response;
 use hyper::body::{Body, Bytes, Frame};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Sleep, sleep};
 use tokio_util::sync::PollSemaphore;
 use tower::BoxError;
 
 use crate::api_server::AnswerTooLong;
 use crate::budget::{EVENT_BUFFER, LIST_BYTES, READ_BYTES};
+
+/// How long an answer that has the turn may send nothing: others wait for it.
+const STALL: Duration = Duration::from_secs(10);
 
 /// The limit and the turn of all answers of the clients that share it.
 #[derive(Debug, Clone)]
@@ -44,6 +50,7 @@ impl LongAnswers {
             is_watch,
             turn: PollSemaphore::new(Arc::clone(&self.turn)),
             permit: None,
+            stall: None,
             most: self.most,
             bytes: 0,
             is_over: false,
@@ -69,6 +76,8 @@ pub(super) struct BoundedBody<B> {
     turn: PollSemaphore,
     /// The turn of this answer, while it is long.
     permit: Option<OwnedSemaphorePermit>,
+    /// The end of [`STALL`], while an answer that has the turn sends nothing.
+    stall: Option<Pin<Box<Sleep>>>,
     most: usize,
     /// Bytes so far: of the answer, or of the running event of a watch.
     bytes: usize,
@@ -121,7 +130,17 @@ where
         if self.bytes > READ_BYTES && self.permit.is_none() {
             self.permit = ready!(self.turn.poll_acquire(context));
         }
-        let frame = match ready!(self.body.as_mut().poll_frame(context)) {
+        let polled = self.body.as_mut().poll_frame(context);
+        if polled.is_pending() && self.permit.is_some() {
+            let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(STALL)));
+            ready!(stall.as_mut().poll(context));
+            self.end();
+            let message = format!("a long answer stalled for {} s", STALL.as_secs());
+            let error = io::Error::new(io::ErrorKind::TimedOut, message);
+            return Poll::Ready(Some(Err(error.into())));
+        }
+        self.stall = None;
+        let frame = match ready!(polled) {
             Some(Ok(frame)) => frame,
             Some(Err(error)) => {
                 self.end();
@@ -247,6 +266,32 @@ mod tests {
         assert_eq!(next(&mut last), Some(Err("the end".to_owned())));
         fed_with_turn(&answers);
         drop(last);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_has_its_turn_and_stalls_ends_after_10_s() {
+        let answers = LongAnswers::limited();
+        let (feed, mut stalled) = fed_with_turn(&answers);
+        let (other, mut waiting) = fed(&answers, false);
+        for count in [READ_BYTES + 1, 1] {
+            other.send(bytes(count)).unwrap();
+        }
+        assert_eq!(next(&mut waiting), Some(Ok(READ_BYTES + 1)));
+        for _ in 0..2 {
+            assert_eq!(next(&mut stalled), None);
+            tokio::time::advance(STALL - Duration::from_millis(5)).await;
+            assert_eq!(next(&mut waiting), None);
+            feed.send(bytes(1)).unwrap();
+            assert_eq!(next(&mut stalled), Some(Ok(1)), "it goes on");
+        }
+        let error = stalled
+            .frame()
+            .await
+            .expect("a frame")
+            .expect_err("an error");
+        assert_eq!(error.to_string(), "a long answer stalled for 10 s");
+        assert_eq!(next(&mut waiting), Some(Ok(1)));
+        drop(feed);
     }
 
     #[tokio::test]
