@@ -1,10 +1,12 @@
 //! Obstacles from outside: quotas, rewritten values, CRDs that are not installed yet.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
-use testkit::{DEPLOYMENT, MEMCACHED, NGINX, QUOTA, TestEnv, condition, is_ready};
+use testkit::{
+    DEADLINE, DEPLOYMENT, Limit, MEMCACHED, NGINX, QUOTA, TestEnv, condition, is_ready, message,
+};
 
 fn quota(deployments: u32, pods: u32) -> serde_json::Value {
     json!({
@@ -54,8 +56,15 @@ async fn a_quota_of_pods_is_reported_as_the_deployment_reports_it() {
     );
 }
 
-/// Makes admission change a label of every Deployment of the test.
-async fn rewrite_deployments(env: &TestEnv) {
+/// Makes admission change this label of every Deployment of the test. Returns whether it does: since
+/// Kubernetes 1.36.
+async fn rewrite_deployments(env: &TestEnv, label: &str) -> bool {
+    let served = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
+    if !env.kubectl(&["get", "--raw", served]).status.success() {
+        return false;
+    }
+    let rewritten =
+        format!("Object{{metadata: Object.metadata{{labels: {{\"{label}\": \"rewritten\"}}}}}}");
     let policy = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
         "metadata": {"name": env.namespace},
@@ -65,8 +74,7 @@ async fn rewrite_deployments(env: &TestEnv) {
                 "resourceRules": [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["deployments"]}],
             },
             "failurePolicy": "Fail", "reinvocationPolicy": "Never",
-            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression":
-                "Object{metadata: Object.metadata{labels: {\"app.kubernetes.io/part-of\": \"rewritten\"}}}"}}],
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": rewritten}}],
         },
     });
     let binding = json!({
@@ -78,7 +86,7 @@ async fn rewrite_deployments(env: &TestEnv) {
     env.apply_cluster_wide("mutatingadmissionpolicybindings", &binding)
         .await;
     // The policy takes effect some moments after it was written.
-    let started = Instant::now();
+    let mut limit = Limit::new(DEADLINE);
     loop {
         let probe = json!({
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "probe"},
@@ -86,13 +94,10 @@ async fn rewrite_deployments(env: &TestEnv) {
                 "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}},
         });
         let probed = env.apply(&probe).await.expect("applied");
-        if probed["metadata"]["labels"]["app.kubernetes.io/part-of"] == "rewritten" {
-            break;
+        if probed["metadata"]["labels"][label] == "rewritten" {
+            return true;
         }
-        assert!(
-            started.elapsed() < Duration::from_secs(60),
-            "the policy is not in force"
-        );
+        assert!(!limit.is_over(), "the policy is not in force");
         env.delete(DEPLOYMENT, "probe").await;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
@@ -101,12 +106,8 @@ async fn rewrite_deployments(env: &TestEnv) {
 #[tokio::test]
 async fn a_value_that_the_api_server_or_admission_changes_does_not_start_a_loop() {
     let mut env = TestEnv::without_manager("rewritten").await;
-    let served = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
-    // Since Kubernetes 1.36; before, only the rounding is tested.
-    let is_rewritten = env.kubectl(&["get", "--raw", served]).status.success();
-    if is_rewritten {
-        rewrite_deployments(&env).await;
-    }
+    // If it is not, only the rounding is tested.
+    let is_rewritten = rewrite_deployments(&env, "app.kubernetes.io/part-of").await;
     env.start_manager(&[]);
     let mut resource = NGINX.object("rewritten", json!({"count": 1}));
     resource["metadata"]["annotations"] = json!({
@@ -146,4 +147,30 @@ async fn a_value_that_the_api_server_or_admission_changes_does_not_start_a_loop(
     // An apply that was rejected is repeated.
     let others = requests.len() - applies;
     assert!(others <= 2 * applies, "{requests:?}");
+}
+
+#[tokio::test]
+async fn a_policy_that_takes_away_the_label_of_a_child_is_named_until_it_ends() {
+    let mut env = TestEnv::without_manager("taken-label").await;
+    if !rewrite_deployments(&env, "app.kubernetes.io/managed-by").await {
+        println!("this Kubernetes has no mutating admission policies");
+        return;
+    }
+    env.start_manager(&[]);
+    env.apply(&NGINX.object("taken", json!({"count": 1})))
+        .await
+        .expect("applied");
+    let resource = env.until_degraded(NGINX, "taken", "FieldConflict").await;
+    let message = message(&resource, "Degraded");
+    assert!(
+        message.contains("metadata.labels[app.kubernetes.io/managed-by]"),
+        "{message}"
+    );
+    let binding = ["mutatingadmissionpolicybindings", &env.namespace];
+    assert!(
+        env.kubectl(&[&["delete"][..], &binding].concat())
+            .status
+            .success()
+    );
+    env.until_ready(NGINX, "taken").await;
 }

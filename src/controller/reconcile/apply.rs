@@ -14,7 +14,7 @@ use tracing::{debug, info};
 
 use self::checks::{Pace, wait_for_rollout};
 pub(super) use self::error::ApplyError;
-use self::error::{not_found, pending_deletion, pending_rollout};
+use self::error::{lost_on_admission, not_found, pending_deletion, pending_rollout};
 pub(super) use self::wanted::Ensured;
 use self::wanted::{Existing, Expected, Wanted};
 use crate::api_server::RequestError;
@@ -188,7 +188,10 @@ impl Reconciler {
             _ => self.create(wanted).await,
         };
         match outcome {
-            Ok(applied) => ensured.expected.push(applied),
+            Ok(applied) => {
+                ensured.expected.push(applied);
+                self.settled(wanted)
+            }
             Err(error) => {
                 if let Some((blocker, wait)) = error.blocker() {
                     self.states.block(resource, attempt, blocker, wait);
@@ -197,18 +200,18 @@ impl Reconciler {
                     // Frees its slot for another rollout until the retry.
                     self.pacer.ended(&wanted.resource_key());
                 }
-                return Err(error);
+                Err(error)
             }
         }
-        Ok(())
     }
 
     /// Applies a child that the cache does not show, without force. The API server may still have it. Returns
     /// what was applied.
     async fn create(&self, wanted: Wanted<'_>) -> Result<Expected, ApplyError> {
         self.check_owner(wanted.resource).await?;
-        let Err(error) = self.apply(wanted, None, false).await else {
-            return Ok(wanted.expected());
+        let error = match self.apply(wanted, None, false).await {
+            Ok(lost) => return expected(wanted, lost),
+            Err(error) => error,
         };
         match error.status().map(error_class::of_apply) {
             Some(ErrorClass::ResolveOwnership) => {
@@ -227,8 +230,9 @@ impl Reconciler {
         paced: bool,
     ) -> Result<Expected, ApplyError> {
         loop {
-            let Err(error) = self.apply(wanted, Some(existing), paced).await else {
-                return Ok(wanted.expected());
+            let error = match self.apply(wanted, Some(existing), paced).await {
+                Ok(lost) => return expected(wanted, lost),
+                Err(error) => error,
             };
             let class = error.status().map(error_class::of_apply);
             let absorbed = match &class {
@@ -245,12 +249,13 @@ impl Reconciler {
     }
 
     /// Sends one apply. It is forced, with uid and version as preconditions, if the child is `existing`.
+    /// Returns the field that admission took away, if the child cannot be watched without it.
     async fn apply(
         &self,
         wanted: Wanted<'_>,
         existing: Option<Existing<'_>>,
         paced: bool,
-    ) -> Result<(), RequestError> {
+    ) -> Result<Option<&'static str>, RequestError> {
         let mut metadata = wanted.metadata();
         Stamp::new(wanted.resource, wanted.desired, paced).put_on(&mut metadata);
         let preconditions = existing;
@@ -276,8 +281,7 @@ impl Reconciler {
             let child = (wanted.child.kind, wanted.key());
             self.repairs.applied(&child, wanted.counted);
         }
-        self.applied(wanted, answer);
-        Ok(())
+        Ok(self.applied(wanted, answer))
     }
 
     /// The error of a rejected apply.
@@ -299,8 +303,13 @@ impl Reconciler {
     }
 
     /// Stores the answer to an apply in the cache, and records whether it differs from the request: the
-    /// API server rounds values, and admission plugins change fields.
-    fn applied(&self, wanted: Wanted<'_>, answer: DecodeGuard<CachedChild>) {
+    /// API server rounds values, and admission plugins change fields. An answer without a field that the
+    /// watches need is not stored, since no event would replace it; the field is returned.
+    fn applied(
+        &self,
+        wanted: Wanted<'_>,
+        answer: DecodeGuard<CachedChild>,
+    ) -> Option<&'static str> {
         let Wanted {
             resource,
             child,
@@ -308,6 +317,10 @@ impl Reconciler {
             ..
         } = wanted;
         let answer = answer.into_decoded().ok();
+        let lost = answer
+            .as_ref()
+            .and_then(|answer| lost_field(answer, &self.owner(resource)));
+        let answer = answer.filter(|_| lost.is_none());
         let answered = answer.and_then(|answer| self.children.put_decoded(child.kind, answer));
         let rewritten = answered
             .filter(|answered| *answered != desired)
@@ -317,10 +330,31 @@ impl Reconciler {
                 desired,
                 answered,
             });
-        if rewritten.is_some() {
+        if rewritten.is_some() || lost.is_some() {
             self.metrics.rewritten(&self.controller, child.kind.kind);
         }
         self.states.applied(resource, child, rewritten);
         info!(child = child.kind.kind, child_name = child.name, "applied");
+        lost
+    }
+}
+
+/// The field without which no watch shows the child, or not as a child of `owner`.
+fn lost_field(answer: &CachedChild, owner: &Owner) -> Option<&'static str> {
+    let is_owned = |found: &Owner| found.passes_to(owner);
+    if !answer.meta.is_selected {
+        return Some("metadata.labels[app.kubernetes.io/managed-by]");
+    }
+    match answer.owner.as_ref().is_some_and(is_owned) {
+        true => None,
+        false => Some("metadata.ownerReferences"),
+    }
+}
+
+/// What is expected of an applied child.
+fn expected(wanted: Wanted<'_>, lost: Option<&str>) -> Result<Expected, ApplyError> {
+    match lost {
+        None => Ok(wanted.expected()),
+        Some(field) => Err(lost_on_admission(wanted, field)),
     }
 }

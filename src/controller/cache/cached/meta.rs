@@ -2,6 +2,7 @@
 
 use crate::controller::object::ObjectKey;
 use crate::json::Json;
+use crate::operators::names::{MANAGED_BY, MANAGED_BY_LABEL};
 
 /// The common part of cached objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub(crate) struct Meta {
     pub(crate) generation: i64,
     /// `metadata.deletionTimestamp` is set.
     pub(crate) deleting: bool,
+    /// A child has the label that the watches select by. Without it, nothing more is seen of the child.
+    pub(crate) is_selected: bool,
 }
 
 impl Meta {
@@ -34,6 +37,7 @@ impl Meta {
             deleting: metadata
                 .get("deletionTimestamp")
                 .is_some_and(|time| *time != Json::Null),
+            is_selected: is_selected(metadata),
         })
     }
 }
@@ -53,6 +57,13 @@ macro_rules! of_meta {
     };
 }
 pub(super) use of_meta;
+
+fn is_selected(metadata: &Json<'_>) -> bool {
+    let label = metadata
+        .get("labels")
+        .and_then(|it| it.get(MANAGED_BY_LABEL));
+    label.and_then(Json::as_str) == Some(MANAGED_BY)
+}
 
 /// A field with a text; empty if it is absent.
 pub(crate) fn text<'a>(object: &'a Json<'_>, field: &str) -> &'a str {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::wanted::Wanted;
 use crate::api_server::RequestError;
-use crate::controller::state::Blocker;
+use crate::controller::state::{Blocker, jittered_retry};
 use crate::operators::{Problem, Reason};
 
 /// How long writes may fail until the resource is degraded.
@@ -72,6 +72,19 @@ pub(super) fn pending_deletion(problem: Problem) -> ApplyError {
         patience: Some(PATIENCE_WITH_DELETION),
         requeue_after: PATIENCE_WITH_DELETION,
     }
+}
+
+/// A webhook or policy changes a field of the child without which its watch does not show it.
+pub(super) fn lost_on_admission(wanted: Wanted<'_>, field: &str) -> ApplyError {
+    let (kind, name) = (wanted.child.kind.kind, &wanted.child.name);
+    let message = format!(
+        "{kind} {name}: a mutating admission webhook or policy changes {field}, without which this \
+         operator does not see the {kind}; make it leave that field"
+    );
+    ApplyError::Blocked(
+        Problem::new(Reason::FieldConflict, message),
+        jittered_retry(),
+    )
 }
 
 /// The API server does not know the namespace or resource type, possibly not yet.

@@ -1,7 +1,7 @@
 //! Another writer keeps changing a child: it is repaired a few times, and then less and less often.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
@@ -9,6 +9,7 @@ use serde_json::json;
 use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, rolled_out, willing};
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
+use crate::json::merge;
 use crate::operators::DEPLOYMENT;
 
 /// A server with a Deployment that argocd has just scaled.
@@ -197,6 +198,37 @@ async fn a_conflict_about_the_label_does_not_make_pods_unavailable() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_attempt_during_a_conflict_does_not_make_the_resource_ready() {
+    let version = AtomicU32::new(2);
+    let scenario = Scenario::new(move |line, body| {
+        if !line.contains("/deployments/") {
+            return willing(line, body);
+        }
+        let mut answer = applied(body, version.fetch_add(1, Ordering::Relaxed));
+        merge(&mut answer, rolled_out(0));
+        Some((200, answer))
+    });
+    // Without pods, since a status that counts pods waits for them.
+    scenario.holds(0, json!({}));
+    fight_about_the_label(&scenario).await;
+    assert_eq!(scenario.condition("Ready").1, "FieldConflict");
+    assert_eq!(
+        scenario.told().last().map(String::as_str),
+        Some("FieldConflict")
+    );
+    scenario.sent();
+    tokio::time::advance(Duration::from_secs(15)).await;
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent().first().map(String::as_str), Some(APPLY));
+    assert_eq!(scenario.told(), Vec::<String>::new());
+    assert_eq!(scenario.condition("Ready").1, "FieldConflict");
+    // It stays as applied.
+    tokio::time::advance(Duration::from_secs(60)).await;
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.condition("Ready").0, "True");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deleted_child_ends_the_conflict_and_is_created() {
     let scenario = Scenario::new(|line, body| match line {
         GET => refusal(404, "not found", "", ""),
@@ -205,6 +237,44 @@ async fn a_deleted_child_ends_the_conflict_and_is_created() {
     scenario.holds(1, json!({}));
     fight_about_the_label(&scenario).await;
     assert_eq!(scenario.sent().last().map(String::as_str), Some(APPLY));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_takes_a_child_out_of_the_watch_is_told_at_once() {
+    let label = json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "policy"}}});
+    let owner = json!({"metadata": {"ownerReferences": null}});
+    for (rewritten, field) in [(label, "managed-by"), (owner, "ownerReferences")] {
+        let is_in_force = Arc::new(AtomicBool::new(true));
+        let rewrites = Arc::clone(&is_in_force);
+        let scenario = Scenario::new(move |line, body| {
+            let (code, mut answer) = willing(line, body)?;
+            if line.contains("/deployments/") {
+                merge(&mut answer, rolled_out(0));
+                if rewrites.load(Ordering::Relaxed) {
+                    merge(&mut answer, rewritten.clone());
+                }
+            }
+            Some((code, answer))
+        });
+        scenario.holds(0, json!({}));
+        let next = scenario.reconcile().await.expect("reconciled");
+        let Action::RequeueAfter(wait) = next else {
+            panic!("{next:?}")
+        };
+        assert!((12.0..=18.0).contains(&wait.as_secs_f64()), "{wait:?}");
+        assert_eq!(scenario.sent(), [APPLY, STATUS]);
+        let (status, reason, message) = scenario.condition("Ready");
+        assert_eq!((&*status, &*reason), ("False", "FieldConflict"));
+        assert!(message.contains(field), "{message}");
+        scenario.reconcile().await.expect("reconciled");
+        assert_eq!(scenario.sent(), Vec::<String>::new(), "before its time");
+
+        is_in_force.store(false, Ordering::Relaxed);
+        tokio::time::advance(wait).await;
+        scenario.reconcile().await.expect("reconciled");
+        assert_eq!(scenario.sent(), [APPLY, STATUS]);
+        assert_eq!(scenario.condition("Ready").0, "True");
+    }
 }
 
 #[tokio::test(start_paused = true)]
