@@ -305,13 +305,16 @@ impl Slot {
     }
 
     /// The response is ready; `is_good` if the request succeeded, `is_long` if the response takes
-    /// memory until [`Slot::taken`].
-    pub(super) fn answered(&self, is_good: bool, is_long: bool) {
-        self.waits_for(match is_long {
+    /// memory until [`Slot::taken`]. Returns whether the request has a body that was not read.
+    pub(super) fn answered(&self, is_good: bool, is_long: bool) -> bool {
+        let mut state = self.state.lock();
+        let is_unread = state.waits_for == WaitsFor::Body;
+        state.set(match is_long {
             true => WaitsFor::Taking,
             false => WaitsFor::Request,
         });
-        self.state.lock().is_validated |= is_good;
+        state.is_validated |= is_good;
+        is_unread
     }
 
     /// The client has read a long response.

@@ -312,8 +312,11 @@ async fn answer(
         () = slot.closed.cancelled() => return Err(io::ErrorKind::ConnectionAborted.into()),
     };
     let is_long = response.body().size_hint().lower() > LONG_ANSWER as u64;
-    slot.answered(response.status() == StatusCode::OK, is_long);
-    if slot.connections.closing.is_cancelled() {
+    // After a body that nobody reads, hyper takes the next request before the client has read this
+    // response, and keeps responses without a body in a buffer without a limit (`proto/h1/conn.rs`,
+    // `poll_drain_or_close_read` and `can_write_head`).
+    let is_unread = slot.answered(response.status() == StatusCode::OK, is_long);
+    if is_unread || slot.connections.closing.is_cancelled() {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
     }

@@ -3,7 +3,8 @@
 use futures::future::join_all;
 use serde_json::json;
 use testkit::{Limit, load_factor};
-use tokio::time::{Duration, Instant, sleep};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::time::{Duration, Instant, sleep, timeout};
 
 use crate::manager::{ADMISSION, HOSTILE, Manager, conversion_of, list_of};
 use crate::{DEADLINE, MIB, MOST_RESIDENT};
@@ -45,6 +46,38 @@ async fn numbers_that_get_longer_in_conversion_fail_the_call() {
         }
     }
     assert!(manager.peak("numbers that grow") <= MOST_RESIDENT);
+}
+
+/// Sends `request` again and again and reads no response, until the server takes no more.
+async fn send_only(mut stream: impl AsyncWrite + Unpin, request: &str) -> usize {
+    let (many, mut sent) = (request.repeat(500), 0);
+    while sent < 16 * MIB
+        && let Ok(Ok(())) = timeout(SOON, stream.write_all(many.as_bytes())).await
+    {
+        sent += many.len();
+    }
+    sent
+}
+
+/// Promise: responses that a client does not read have bounded memory, also those without a body.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unread_responses_without_a_body_are_few() {
+    let manager = Manager::start().await;
+    let requests = [
+        "HEAD /x HTTP/1.1\r\nhost: a\r\n\r\n",
+        "HEAD /x HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\n\r\ny",
+        "POST /x HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 1\r\n\r\ny",
+        "HEAD /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n1\r\ny\r\n0\r\n\r\n",
+    ];
+    for request in requests {
+        let before = manager.resident();
+        let health = manager.connect_health(HOSTILE).await.unwrap();
+        let webhooks = manager.connect_narrow(HOSTILE).await;
+        let sent = tokio::join!(send_only(health, request), send_only(webhooks, request));
+        println!("{sent:?} bytes were taken of {request:?}");
+        let grown = manager.peak("unread responses").saturating_sub(before);
+        assert!(grown < 4 * MIB, "{grown} bytes more, for {request:?}");
+    }
 }
 
 /// Promise: no message quotes more than 256 bytes of a value, a path or a name, so that a rejection
