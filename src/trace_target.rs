@@ -3,8 +3,7 @@
 //! Used by `controller`, `manager` and `webhook`.
 
 use http::HeaderMap;
-use opentelemetry::propagation::TextMapPropagator as _;
-use opentelemetry_http::HeaderExtractor;
+use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
@@ -12,13 +11,29 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 /// The target of spans that exist only for traces.
 pub(crate) const TRACES: &str = "otel";
 
+const PARENT: &str = "traceparent";
+
+/// The parent only. The `tracestate` of a client can be 16 KiB long, and each span that waits for its export
+/// would keep it.
+struct Parent<'a>(&'a HeaderMap);
+
+impl Extractor for Parent<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).filter(|_| key == PARENT)?.to_str().ok()
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        vec![PARENT]
+    }
+}
+
 /// Makes `span` part of the trace in the `traceparent` of `headers` (W3C Trace Context), if there is
 /// one. `span` must not have been entered yet.
 pub(crate) fn adopt(span: &Span, headers: &HeaderMap) {
-    if span.is_disabled() || !headers.contains_key("traceparent") {
+    if span.is_disabled() || !headers.contains_key(PARENT) {
         return;
     }
-    let parent = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
+    let parent = TraceContextPropagator::new().extract(&Parent(headers));
     // Fails only if the span was entered already, or is not traced.
     let _ = span.set_parent(parent);
 }
@@ -40,6 +55,7 @@ mod tests {
         let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
         dispatcher::with_default(&Registry::default().with(layer).into(), || {
             let mut headers = HeaderMap::new();
+            headers.insert("tracestate", HeaderValue::from_static("vendor=long"));
             if let Some(value) = traceparent {
                 headers.insert("traceparent", HeaderValue::from_static(value));
             }
@@ -48,6 +64,7 @@ mod tests {
             let context = span.context();
             let context = context.span().span_context().clone();
             assert!(context.is_valid());
+            assert_eq!(context.trace_state().header(), "");
             context.trace_id().to_string()
         })
     }
