@@ -172,13 +172,28 @@ async fn found(file: Option<&Path>) -> Result<Config, ClusterError> {
         read(&file.ok_or(ClusterError::NoCluster)?)
     };
     let config = match kubeconfig {
-        Ok(found) => Config::from_custom_kubeconfig(found, &KubeConfigOptions::default()).await,
+        Ok(found) => {
+            let has_proxy = has_proxy(&found);
+            let config = Config::from_custom_kubeconfig(found, &KubeConfigOptions::default()).await;
+            config.map(|mut config| {
+                config.proxy_url = config.proxy_url.filter(|_| has_proxy);
+                config
+            })
+        }
         Err(error) => Err(error),
     };
     config.map_err(|source| ClusterError::Kubeconfig {
         origin,
         source: Box::new(source),
     })
+}
+
+/// Whether a cluster of the kubeconfig has a `proxy-url`. Otherwise kube takes the proxy of `HTTPS_PROXY`,
+/// without the exceptions of `NO_PROXY` (kube-client `config/file_loader.rs`).
+fn has_proxy(kubeconfig: &Kubeconfig) -> bool {
+    let clusters = kubeconfig.clusters.iter();
+    let mut proxies = clusters.filter_map(|it| it.cluster.as_ref()?.proxy_url.as_ref());
+    proxies.next().is_some()
 }
 
 /// The user agent, shown in the audit log and the metrics of the API server.

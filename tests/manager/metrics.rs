@@ -8,7 +8,8 @@ use testkit::{Limit, http};
 
 use crate::metrics_list;
 
-/// Starts a manager without an API server, with all its servers, over TLS.
+/// Starts a manager without an API server, with all its servers, over TLS. The proxy of the environment is
+/// not for the API server.
 fn start_all_servers(kubeconfig: &Kubeconfig) -> Running {
     let mut command = manager();
     command.args(["--kubeconfig", &kubeconfig.file, "--webhook-port=0"]);
@@ -17,6 +18,7 @@ fn start_all_servers(kubeconfig: &Kubeconfig) -> Running {
         "--metrics-bind-address=127.0.0.1:0",
     ]);
     command.env("ENABLE_WEBHOOKS", "true");
+    command.env("HTTPS_PROXY", "http://proxy.example.com:3128");
     Running::start(command)
 }
 
