@@ -113,7 +113,10 @@ impl Migration<'_> {
             accept: METADATA,
             ..ApiRequest::new(action, Method::GET, self.path(object))
         };
-        found(send(&self.clients.calls, &request).await)
+        match send(&self.clients.calls, &request).await {
+            Err(error) if error.status().is_some_and(plan::is_gone) => Ok(None),
+            read => read.map(Some),
+        }
     }
 
     /// Makes the API server store an object again, unchanged; returns its metadata then. Its

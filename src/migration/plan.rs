@@ -101,10 +101,18 @@ pub(super) enum Rejection {
     OfEverything,
 }
 
+/// Whether an error says that the object does not exist. An API server that does not serve the version yet,
+/// or a proxy before it, also answers 404, without the object's name.
+pub(super) fn is_gone(status: &Status) -> bool {
+    let details = status.details.as_ref();
+    status.code == 404 && details.is_some_and(|details| !details.name.is_empty())
+}
+
 /// Classifies an error of the API server.
 pub(super) fn classify(status: &Status) -> Rejection {
     match status.code {
-        404 => Rejection::Gone,
+        404 if is_gone(status) => Rejection::Gone,
+        404 => Rejection::Transient,
         409 => Rejection::Changed,
         408 | 429 | 500..=599 => Rejection::Transient,
         401 | 403 | 405 | 415 => Rejection::OfEverything,
@@ -223,9 +231,13 @@ mod tests {
             (422, Rejection::OfThisObject),
             (400, Rejection::OfThisObject),
         ] {
-            let status = Status::failure("no", "No").with_code(code);
+            let mut status = Status::failure("no", "No").with_code(code);
+            status.details = serde_json::from_value(json!({"name": "a"})).unwrap();
             assert_eq!(classify(&status), expected, "{code}");
         }
+        // As of a server or a proxy that does not know the path.
+        let status = Status::failure("no", "NotFound").with_code(404);
+        assert_eq!(classify(&status), Rejection::Transient);
     }
 
     #[test]

@@ -128,6 +128,12 @@ fn rejected(code: u16) -> Answer {
     (code, status)
 }
 
+fn gone(name: &str) -> Answer {
+    let (code, mut status) = rejected(404);
+    status["details"] = json!({"name": name});
+    (code, status)
+}
+
 fn of(request: &str, name: &str) -> String {
     request.replace("NAME", name)
 }
@@ -160,7 +166,7 @@ async fn an_object_that_changed_is_read_again_and_one_that_is_gone_is_done() {
         .answers(LIST, page(&["a", "b"], ""))
         .answers(&of(REWRITE, "a"), rejected(409))
         .answers(&of(READ, "a"), (200, object("a", "8")))
-        .answers(&of(REWRITE, "b"), rejected(404));
+        .answers(&of(REWRITE, "b"), gone("b"));
     server.migrate().await.unwrap();
     let second = server.sent(&of(REWRITE, "a")).pop().unwrap();
     assert!(second.contains(r#""resourceVersion":"8""#), "{second}");
