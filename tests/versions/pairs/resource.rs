@@ -71,6 +71,26 @@ impl<'s> Walks<'s> {
             ports: Mutex::new(ports),
         }
     }
+
+    /// Deletes the Services that have these ports: the manager may have created one for a resource that was
+    /// deleted just then, and this cluster has no garbage collector.
+    async fn make_free(&self, ports: &[u16]) {
+        if ports.is_empty() {
+            return;
+        }
+        let all = format!("/api/v1/namespaces/{}/services", self.namespace);
+        let services = self.env.get(&all).await.expect("the Services");
+        for service in services["items"].as_array().into_iter().flatten() {
+            let mut of_service = service["spec"]["ports"].as_array().into_iter().flatten();
+            if of_service.any(|port| ports.iter().any(|it| port["nodePort"] == *it)) {
+                let name = service["metadata"]["name"].as_str().expect("a name");
+                println!("the Service {name} of a deleted resource is left, with a port");
+                let path = format!("{all}/{name}");
+                let _ = self.env.delete(&path).await;
+                self.env.until_gone(&path).await;
+            }
+        }
+    }
 }
 
 /// One resource.
@@ -101,6 +121,7 @@ impl<'w> Walker<'w> {
             let mut free = walks.ports.lock().expect("no panic");
             ports = PORTS.iter().filter_map(|_| free.pop()).collect();
         }
+        walks.make_free(&ports).await;
         let number = walks.names.fetch_add(1, Ordering::Relaxed);
         Self {
             walks,
