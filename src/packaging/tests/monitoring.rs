@@ -25,8 +25,15 @@ const DASHBOARDS: [(&str, &str); 3] = [
     ("webhooks.json", "quartet-operator-webhooks"),
 ];
 
-/// Labels that a scrape adds to every series.
-const OF_SCRAPES: [&str; 5] = ["job", "namespace", "pod", "instance", "exported_namespace"];
+/// Labels that a scrape, or a shard, adds to every series.
+const OF_EVERY_SERIES: [&str; 6] = [
+    "job",
+    "namespace",
+    "pod",
+    "instance",
+    "exported_namespace",
+    "shard",
+];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -215,13 +222,13 @@ fn every_metric_and_label_that_a_query_names_is_one_of_the_manager() {
     let alerts = alerts();
     let alerts = alerts.iter().map(|alert| text(alert, "expr").to_owned());
     for query in queries().into_iter().chain(alerts) {
-        let mut there: BTreeSet<&str> = OF_SCRAPES.into();
+        let mut there: BTreeSet<&str> = OF_EVERY_SERIES.into();
         for (metric, matchers) in selectors(&query) {
             let labels = documented
                 .get(&metric)
                 .unwrap_or_else(|| panic!("{metric} is not in docs/metrics.md: {query}"));
             for (label, _) in matchers {
-                let known = labels.contains(&label) || OF_SCRAPES.contains(&label.as_str());
+                let known = labels.contains(&label) || OF_EVERY_SERIES.contains(&label.as_str());
                 assert!(known, "{metric} has no label {label}: {query}");
             }
             there.extend(labels.iter().map(String::as_str));

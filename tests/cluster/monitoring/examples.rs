@@ -25,6 +25,17 @@ pub(crate) const EXAMPLES: &[Example] = &[
         at: "16m",
     },
     Example {
+        alert: "QuartetOperatorResourceDegraded",
+        // The reason changes after ten minutes.
+        fires: &[(IMAGE_MISSING, "1x9 stale"), (NO_PROGRESS, "_x10 1x10")],
+        // Likewise, and the resource recovers before 15 minutes have passed.
+        rests: &[
+            (IMAGE_MISSING, "1x9 stale"),
+            (NO_PROGRESS, "_x10 1x4 stale"),
+        ],
+        at: "16m",
+    },
+    Example {
         alert: "QuartetOperatorDown",
         fires: &[("up{JOB,instance=\"a\"}", "0x10")],
         rests: &[
@@ -76,6 +87,24 @@ pub(crate) const EXAMPLES: &[Example] = &[
         at: "5m",
     },
     Example {
+        alert: "QuartetOperatorPanics",
+        fires: &[(RECONCILE_PANICS, "0 0 1x20")],
+        rests: &[(RECONCILE_PANICS, "1x20")],
+        at: "10m",
+    },
+    Example {
+        alert: "QuartetOperatorPanics",
+        fires: &[(ADMISSION_PANICS, "0 0 1x20")],
+        rests: &[(ADMISSION_PANICS, "1x20")],
+        at: "10m",
+    },
+    Example {
+        alert: "QuartetOperatorPanics",
+        fires: &[(CONVERSION_PANICS, "0 0 1x20")],
+        rests: &[(CONVERSION_PANICS, "1x20")],
+        at: "10m",
+    },
+    Example {
         alert: "QuartetOperatorCertificateExpires",
         fires: &[(NOT_AFTER, "600000x40")],
         rests: &[(NOT_AFTER, "800000x40")],
@@ -97,22 +126,10 @@ pub(crate) const EXAMPLES: &[Example] = &[
         at: "40m",
     },
     Example {
-        alert: "QuartetOperatorReconcilePanics",
-        fires: &[(
-            "controller_runtime_reconcile_panics_total{JOB,controller=\"nginx\"}",
-            "0 0 1x20",
-        )],
-        rests: &[(
-            "controller_runtime_reconcile_panics_total{JOB,controller=\"nginx\"}",
-            "1x20",
-        )],
-        at: "10m",
-    },
-    Example {
         alert: "QuartetOperatorReconcileStuck",
-        fires: &[(LONGEST, "0+60x10")],
-        rests: &[(LONGEST, "0 60 0 60 0 60 0")],
-        at: "5m",
+        fires: &[(TIMEOUTS, "0 0 1x20")],
+        rests: &[(TIMEOUTS, "1x20")],
+        at: "10m",
     },
     Example {
         alert: "QuartetOperatorQueueBacklog",
@@ -198,8 +215,13 @@ const ERRORS: &str = "controller_runtime_reconcile_errors_total{JOB,controller=\
 const RECONCILES: &str = "controller_runtime_reconcile_total{JOB,controller=\"nginx\"}";
 const DEGRADED: &str = "quartet_operator_resource_condition{JOB,controller=\"nginx\",namespace=\"n\",name=\"a\",condition=\"Degraded\",status=\"True\",reason=\"NameConflict\"}";
 const NOT_READY: &str = "quartet_operator_resource_condition{JOB,controller=\"nginx\",namespace=\"n\",name=\"a\",condition=\"Ready\",status=\"False\",reason=\"RollingOut\"}";
-const LONGEST: &str =
-    "workqueue_longest_running_processor_seconds{JOB,controller=\"nginx\",name=\"nginx\"}";
+const IMAGE_MISSING: &str = "quartet_operator_resource_condition{JOB,controller=\"nginx\",namespace=\"n\",name=\"a\",condition=\"Degraded\",status=\"True\",reason=\"ImagePullBackOff\"}";
+const NO_PROGRESS: &str = "quartet_operator_resource_condition{JOB,controller=\"nginx\",namespace=\"n\",name=\"a\",condition=\"Degraded\",status=\"True\",reason=\"ProgressDeadlineExceeded\"}";
+const RECONCILE_PANICS: &str =
+    "controller_runtime_reconcile_panics_total{JOB,controller=\"nginx\"}";
+const ADMISSION_PANICS: &str = "controller_runtime_webhook_panics_total{JOB}";
+const CONVERSION_PANICS: &str = "controller_runtime_conversion_webhook_panics_total{JOB}";
+const TIMEOUTS: &str = "controller_runtime_reconcile_timeouts_total{JOB,controller=\"nginx\"}";
 const DEPTH_A: &str = "workqueue_depth{JOB,instance=\"a\",controller=\"nginx\",name=\"nginx\"}";
 const NO_ANSWER: &str = "rest_client_requests_total{JOB,code=\"<error>\"}";
 const ANSWERED: &str = "rest_client_requests_total{JOB,code=\"200\"}";

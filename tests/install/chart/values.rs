@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{bundle, chart, deployment, modes, template};
+use super::{bundle, chart, deployment, find, modes, template};
 
 #[test]
 fn a_provided_certificate_is_mounted_and_its_authority_is_registered() {
@@ -115,6 +115,23 @@ fn each_value_appears_where_it_belongs() {
         !text.contains("resource-policy") && !text.contains("aggregate-to-"),
         "{text}"
     );
+}
+
+#[test]
+fn given_namespaces_replace_those_that_may_read_the_metrics_and_none_does_not_mean_all() {
+    let default = json!({"metrics": "enabled"});
+    let given = json!({"team": "monitoring"});
+    for (from, labels) in [
+        (given.clone(), &given),
+        (json!({}), &default),
+        (Value::Null, &default),
+    ] {
+        let objects = chart(&json!({"networkPolicy": {"enabled": true, "metricsFrom": from}}));
+        let name = "quartet-operator-allow-metrics-traffic";
+        let ingress = &find(&objects, "NetworkPolicy", name)["spec"]["ingress"][0];
+        let selector = json!([{"namespaceSelector": {"matchLabels": labels}}]);
+        assert_eq!(ingress["from"], selector, "{from}");
+    }
 }
 
 /// An invalid value, and the words that Helm's error must contain.
