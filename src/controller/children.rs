@@ -183,10 +183,25 @@ impl Children {
     /// Whether the resource `uid` in `namespace` has a child with pods, and all such children have rolled
     /// out their latest spec with every pod available.
     pub(crate) fn is_rolled_out(&self, namespace: &str, uid: &str) -> bool {
+        self.are_all(namespace, uid, ObservedWorkload::is_complete)
+    }
+
+    /// Whether the resource has a child with pods, and all such children have enough available pods.
+    pub(crate) fn is_available(&self, namespace: &str, uid: &str) -> bool {
+        self.are_all(namespace, uid, ObservedWorkload::is_available)
+    }
+
+    /// Whether the resource has a child with pods, and all such children have enough available pods and none of
+    /// an earlier spec.
+    pub(crate) fn is_updated(&self, namespace: &str, uid: &str) -> bool {
+        self.are_all(namespace, uid, |it| it.is_updated() && it.is_available())
+    }
+
+    fn are_all(&self, namespace: &str, uid: &str, are: impl Fn(&ObservedWorkload) -> bool) -> bool {
         let makers = self.stores.iter().filter(|(kind, _)| kind.has_pods);
         let children = makers.flat_map(|(_, store)| store.indexed(namespace, uid));
         let mut children = children.peekable();
-        children.peek().is_some() && !children.any(|child| child.is_rolling_out())
+        children.peek().is_some() && children.all(|child| child.workload().is_none_or(&are))
     }
 
     /// The fingerprint of the owned fields of the child `kind` with the key `key`; `None` if the resource

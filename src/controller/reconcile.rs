@@ -77,8 +77,8 @@ impl Reconciler {
         }
         let waited = self.pacer.reconcile_begins(key);
         let next = self.reconcile_as_read(&cached).await;
-        let is_rolled_out = self.children.is_rolled_out(key.namespace(), uid);
-        self.pacer.reconcile_ended(key, waited, is_rolled_out);
+        let is_updated = self.children.is_updated(key.namespace(), uid);
+        self.pacer.reconcile_ended(key, waited, is_updated);
         if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
             self.states.hold(key, uid, asked);
         }
@@ -138,9 +138,11 @@ impl Reconciler {
             }
         };
         let is_degraded = outcome.problem.is_some();
+        // A failed request does not show that the problem of the stored status is over.
+        let keeps_status = outcome.unconfirmed.is_some() && is_told_degraded(&resource);
         // During a `Retry-After`, the only status that is written is that of a degraded resource.
         let is_last = |error: &mut RequestError| {
-            error.is_fenced() || (!is_degraded && error.retry_after().is_some())
+            error.is_fenced() || (!is_degraded && (keeps_status || error.retry_after().is_some()))
         };
         if let Some(error) = outcome.failure.take_if(is_last) {
             return Err(Failure {
@@ -253,6 +255,14 @@ impl Reconciler {
             .json_patch(at, Part::Object, manager, &operations);
         found(patched.await).map(|_: Option<IgnoredAny>| ())
     }
+}
+
+/// Whether the stored status says that this generation is degraded.
+fn is_told_degraded(resource: &Resource) -> bool {
+    let degraded = status::condition(&resource.status, status::DEGRADED);
+    degraded.is_some_and(|it| {
+        it.status == "True" && it.observed_generation == Some(resource.generation)
+    })
 }
 
 #[cfg(test)]

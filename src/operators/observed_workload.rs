@@ -92,6 +92,11 @@ impl ObservedWorkload {
         self.is_current() && self.updated == self.desired && self.replicas == self.desired
     }
 
+    /// Reports whether enough pods are available for its strategy; all of them if its controller does not say so.
+    pub fn is_available(&self) -> bool {
+        self.is_available.unwrap_or(self.available == self.desired)
+    }
+
     /// Reports whether the latest spec is rolled out and every pod is available.
     pub fn is_complete(&self) -> bool {
         self.is_updated() && self.available == self.desired

@@ -68,6 +68,12 @@ impl NameReservations {
         }
     }
 
+    /// The names that `uid` has reserved.
+    pub(crate) fn of(&self, uid: &str) -> Vec<ChildName> {
+        let names = self.reserved.lock().names.get(uid).cloned();
+        names.unwrap_or_default()
+    }
+
     /// Releases all reservations of `uid`, and returns their names.
     pub(crate) fn release_all(&self, uid: &str) -> Vec<ChildName> {
         let mut reserved = self.reserved.lock();

@@ -103,6 +103,18 @@ pub(crate) fn replacement(object: &Value, entries: Vec<Value>) -> Option<Value> 
     ]))
 }
 
+/// Whether the manager `base`, in any shard, has applied `object`.
+pub(crate) fn was_applied(object: &Json<'_>, base: &str) -> bool {
+    let entries = object
+        .get("metadata")
+        .and_then(|it| it.get("managedFields"));
+    let mut entries = entries.and_then(Json::as_array).into_iter().flatten();
+    entries.any(|entry| {
+        let name = entry.get("manager").and_then(Json::as_str);
+        is_apply(entry) && name.is_some_and(|name| shard::is_named(name, base))
+    })
+}
+
 fn is_of_other_shard(entry: &Json<'_>, base: &str, ours: &str) -> bool {
     let name = entry.get("manager").and_then(Json::as_str);
     is_apply(entry) && name.is_some_and(|name| name != ours && shard::is_named(name, base))

@@ -23,7 +23,8 @@ pub(in crate::controller) fn transitions(before: &Status, after: &Status) -> Vec
         (old, Some(new)) if old.is_none_or(|old| old.reason != new.reason) => {
             notices.push(notice(Severity::Warning, &new.reason, &new.message));
         }
-        (Some(old), None) => {
+        // Nothing is known of a paused resource.
+        (Some(old), None) if !is_paused(after) => {
             let note = format!("{} is over", old.reason);
             notices.push(notice(Severity::Normal, "Recovered", &note));
         }

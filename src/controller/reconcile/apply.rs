@@ -55,6 +55,9 @@ impl Reconciler {
         }
         self.delete_unwanted(resource, children).await?;
         self.states.unblock(resource);
+        if let Some((problem, left)) = ensured.conflict {
+            return Err(ApplyError::Blocked(problem, left));
+        }
         self.memos.remember(resource, spec, children, &ensured);
         Ok(ensured)
     }
@@ -83,6 +86,12 @@ impl Reconciler {
     pub(super) fn is_rolled_out(&self, resource: &Resource) -> bool {
         let (namespace, uid) = (&resource.namespace, &resource.uid);
         self.children.is_rolled_out(namespace, uid)
+    }
+
+    /// Whether the resource has pods, enough of them are available, and all are of its latest children.
+    fn is_updated(&self, resource: &Resource) -> bool {
+        let (namespace, uid) = (&resource.namespace, &resource.uid);
+        self.children.is_updated(namespace, uid)
     }
 
     /// A resource as the owner of its children.
@@ -122,15 +131,15 @@ impl Reconciler {
             let problem = name_conflict(child.kind, &key, None);
             return Err(ApplyError::Blocked(problem, jittered_retry()));
         }
-        let mut paced = false;
+        let (mut paced, mut has_turn) = (false, false);
         if let Ownership::Ours {
             fingerprint, stamp, ..
         } = &ownership
         {
             let expected = wanted.expected();
             if self.is_settled(resource, &expected, *fingerprint) {
-                ensured.expected.push(expected);
-                return self.settled(wanted);
+                ensured.child(expected, self.settled(wanted));
+                return Ok(());
             }
             if let Some(stamp) = stamp {
                 self.check_generation(resource, *stamp).await?;
@@ -143,8 +152,11 @@ impl Reconciler {
             }
             if child.kind.has_pods {
                 match self.pace(wanted, *fingerprint, *stamp) {
-                    Pace::Now => self.pacer.ended(&wanted.resource_key()),
-                    Pace::Turn => paced = true,
+                    // A paced rollout that is not complete stays one, and keeps its slot.
+                    Pace::Now => {
+                        paced = stamp.is_some_and(|it| it.paced) && !self.is_updated(resource)
+                    }
+                    Pace::Turn => (paced, has_turn) = (true, true),
                     Pace::Wait(as_applied) => {
                         wait_for_rollout(wanted, as_applied, ensured);
                         return Ok(());
@@ -189,14 +201,14 @@ impl Reconciler {
         };
         match outcome {
             Ok(applied) => {
-                ensured.expected.push(applied);
-                self.settled(wanted)
+                ensured.child(applied, self.settled(wanted));
+                Ok(())
             }
             Err(error) => {
                 if let Some((blocker, wait)) = error.blocker() {
                     self.states.block(resource, attempt, blocker, wait);
                 }
-                if paced {
+                if has_turn {
                     // Frees its slot for another rollout until the retry.
                     self.pacer.ended(&wanted.resource_key());
                 }
@@ -209,6 +221,7 @@ impl Reconciler {
     /// what was applied.
     async fn create(&self, wanted: Wanted<'_>) -> Result<Expected, ApplyError> {
         self.check_owner(wanted.resource).await?;
+        self.check_maker(wanted).await?;
         let error = match self.apply(wanted, None, false).await {
             Ok(lost) => return expected(wanted, lost),
             Err(error) => error,

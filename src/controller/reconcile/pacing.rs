@@ -103,8 +103,8 @@ impl Pacer {
         may
     }
 
-    /// The resource `key` neither rolls out nor waits any more: its rollout is complete, its own spec
-    /// changed, or it was deleted. Enqueues the next waiting resources.
+    /// The resource `key` neither rolls out nor waits any more: its rollout is complete or was rejected, or it
+    /// was deleted. Enqueues the next waiting resources.
     pub(in crate::controller) fn ended(&self, key: &ObjectKey) {
         let mut state = self.state.lock();
         let was_rolling = state
@@ -133,11 +133,11 @@ impl Pacer {
         &self,
         key: &ObjectKey,
         waited: bool,
-        is_rolled_out: bool,
+        is_updated: bool,
     ) {
         let mut state = self.state.lock();
         let is_rolling = state.rolling.as_ref().is_some_and(|it| it.contains(key));
-        if is_rolling && is_rolled_out {
+        if is_rolling && is_updated {
             drop(state);
             self.ended(key);
         } else if waited && !is_rolling && !state.waiting.contains(key) {

@@ -1,6 +1,8 @@
 //! Checks before a change of an existing child: whether it differs, whether the resource is outdated,
 //! whether another writer keeps changing the child, and whether a user requested the change.
 
+use std::time::Duration;
+
 use tracing::warn;
 
 use super::error::ApplyError;
@@ -101,12 +103,9 @@ impl Reconciler {
     }
 
     /// The child is as desired. A field conflict is reported until this has lasted long enough.
-    pub(super) fn settled(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
+    pub(super) fn settled(&self, wanted: Wanted<'_>) -> Option<(Problem, Duration)> {
         let child = (wanted.child.kind, wanted.key());
-        match self.repairs.settled(&child, wanted.counted) {
-            Some((problem, left)) => Err(ApplyError::Blocked(problem, left)),
-            None => Ok(()),
-        }
+        self.repairs.settled(&child, wanted.counted)
     }
 
     /// Rejects a resource of an older generation than the child's stamp. Reads the resource from the
@@ -195,9 +194,11 @@ impl Reconciler {
             // Written by a release without stamps: its status tells whether the spec was observed.
             None => resource.status.observed_generation != Some(resource.generation),
         };
-        // An unavailable Deployment is changed at once: the change cannot reduce availability, and it
-        // might never free its slot.
-        if is_requested || !self.is_rolled_out(resource) {
+        // An unavailable Deployment is changed at once: it might never free its slot.
+        let is_available = self
+            .children
+            .is_available(&resource.namespace, &resource.uid);
+        if is_requested || !is_available {
             return Pace::Now;
         }
         if self.pacer.may_begin(&wanted.resource_key()) {

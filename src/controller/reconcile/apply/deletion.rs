@@ -5,11 +5,12 @@ use std::sync::Arc;
 use tracing::info;
 
 use super::error::{ApplyError, pending_deletion};
-use crate::api_server::{Location, RequestError};
-use crate::controller::cache::cached::{CachedChild, Meta};
+use crate::api_server::{Location, RequestError, found};
+use crate::controller::cache::cached::{CachedChild, Meta, Owner};
 use crate::controller::children::terminating;
 use crate::controller::reconcile::reconciler::Reconciler;
-use crate::operators::{Child, ChildKind, Resource};
+use crate::json::Json;
+use crate::operators::{Child, ChildKind, Owned, Resource};
 
 impl Reconciler {
     /// The children of the resource that are not wanted, of the optional types of its operator.
@@ -62,6 +63,40 @@ impl Reconciler {
             let left = self.children.store(kind).and_then(|store| store.get(key));
             if left.is_some_and(|it| it.meta.uid == meta.uid && it.meta.deleting) {
                 return Err(pending_deletion(terminating(kind, key)));
+            }
+        }
+        self.delete_unseen(resource, is_wanted).await
+    }
+
+    /// Deletes unwanted children that the cache does not show, because they have lost their label. Their names
+    /// are still reserved.
+    async fn delete_unseen(
+        &self,
+        resource: &Resource,
+        is_wanted: impl Fn(ChildKind, &str) -> bool,
+    ) -> Result<(), ApplyError> {
+        let reservations = &self.children.reservations;
+        for (kind, key) in reservations.of(&resource.uid) {
+            let is_optional = |owned: &Owned| owned.optional && owned.kind == kind;
+            let is_seen = || self.children.found(kind, &key).is_some();
+            if !self.operator.owns().iter().any(is_optional)
+                || is_wanted(kind, key.name())
+                || is_seen()
+            {
+                continue;
+            }
+            let at = Location::of_child(kind, key.namespace(), key.name());
+            let live = found(self.caller.get(at).await)?;
+            let live = live.and_then(|it| CachedChild::decode(kind, None, &Json::from(&it)).ok());
+            let is_ours = |owner: &Owner| *owner.uid == *resource.uid && !owner.retained;
+            match live.filter(|it| it.owner.as_ref().is_some_and(is_ours)) {
+                Some(child) if !child.meta.deleting => {
+                    if self.live_generation(resource).await? > resource.generation {
+                        return Err(ApplyError::Stale);
+                    }
+                    self.delete(resource, kind, &child.meta).await?;
+                }
+                _ => reservations.release(kind, &key, &resource.uid),
             }
         }
         Ok(())

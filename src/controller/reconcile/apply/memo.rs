@@ -53,6 +53,7 @@ impl Memos {
             expected,
             unconfirmed: None,
             requeue_after: None,
+            conflict: None,
         } = ensured
         else {
             return;

@@ -6,13 +6,13 @@ use tracing::{debug, info};
 
 use super::error::{ApplyError, pending_deletion, pending_rollout};
 use super::wanted::{Ensured, Existing, Expected, Wanted};
-use crate::api_server::{Location, RequestError};
+use crate::api_server::{Location, RequestError, found};
 use crate::controller::cache::cached::Owner;
 use crate::controller::call::Part;
 use crate::controller::children::{name_conflict, terminating};
 use crate::controller::drift::absorb::absorb_list;
-use crate::controller::drift::fingerprint;
 use crate::controller::drift::stamp::Stamp;
+use crate::controller::drift::{fingerprint, managed_fields};
 use crate::controller::event::{Notice, Severity};
 use crate::controller::legacy::adoption;
 use crate::controller::reconcile::reconciler::Reconciler;
@@ -96,6 +96,27 @@ impl Reconciler {
         let name = &wanted.resource.name;
         let selector = kept::selector_of(&Json::from(found), &self.controller, name)?;
         Some(kept::keeping(wanted.child, &selector))
+    }
+
+    /// Rejects an object with the operator's label and without an owner, unless this operator has applied it: an
+    /// apply without force would adopt an object that a user made, if no value differs.
+    ///
+    /// # Errors
+    /// [`ApplyError::Blocked`].
+    pub(super) async fn check_maker(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
+        let (kind, key) = (wanted.child.kind, wanted.key());
+        if self.children.found(kind, &key).is_none() {
+            return Ok(());
+        }
+        let live = found(self.caller.get(wanted.location()).await)?;
+        let base = self.kind.field_manager;
+        match live.is_some_and(|live| !managed_fields::was_applied(&Json::from(&live), base)) {
+            true => {
+                let problem = name_conflict(kind, &key, None);
+                Err(ApplyError::Blocked(problem, jittered_retry()))
+            }
+            false => Ok(()),
+        }
     }
 
     /// A child is missing. If it may have existed before, checks that the resource still exists in the

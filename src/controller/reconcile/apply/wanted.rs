@@ -20,6 +20,16 @@ pub(crate) struct Ensured {
     pub(crate) unconfirmed: Option<Problem>,
     /// When to reconcile again without a new event.
     pub(crate) requeue_after: Option<Duration>,
+    /// A field conflict about a child that is as desired now, and how long it is reported.
+    pub(super) conflict: Option<(Problem, Duration)>,
+}
+
+impl Ensured {
+    /// Notes a child that is as desired or applied, with the conflict about it.
+    pub(super) fn child(&mut self, expected: Expected, conflict: Option<(Problem, Duration)>) {
+        self.expected.push(expected);
+        self.conflict = self.conflict.take().or(conflict);
+    }
 }
 
 /// The state of a child that `Ready` requires.

@@ -79,9 +79,33 @@ async fn a_blocker_is_left_alone_for_15_s_whatever_wakes_the_resource() {
             .is_none()
     );
     scenario.reconcile().await.expect("reconciled");
-    assert_eq!(of_children(&scenario), [APPLY, GET]);
+    assert_eq!(of_children(&scenario), [GET]);
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(of_children(&scenario), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_without_an_owner_is_taken_back_only_if_it_was_applied() {
+    // As `kubectl expose` makes a Service: with our labels.
+    let made = json!({"metadata": {
+        "name": "cache", "namespace": "ns", "uid": "child", "resourceVersion": "2",
+        "managedFields": [{"manager": "kubectl-expose", "operation": "Update", "fieldsV1": {}}],
+    }});
+    let ours = applied(
+        &json!({"metadata": {"name": "cache", "namespace": "ns"}}),
+        2,
+    );
+    for (object, requests) in [(made, &[GET, STATUS][..]), (ours, &[GET, APPLY])] {
+        let read = object.clone();
+        let scenario = Scenario::new(move |line, body| match line {
+            GET => Some((200, read.clone())),
+            line => willing(line, body),
+        });
+        scenario.children.put_written(DEPLOYMENT, &object);
+        scenario.holds(1, json!({}));
+        scenario.reconcile().await.expect("reconciled");
+        assert_eq!(scenario.sent(), requests);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! Failed writes, terminating children, and pods that do not start: the reported status, and the time
 //! of the retry.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -66,6 +67,36 @@ async fn a_spec_whose_write_fails_is_not_ready_and_degraded_after_30_s() {
     tokio::time::advance(Duration::from_secs(30)).await;
     scenario.reconcile().await.expect_err("tried again");
     assert_eq!(scenario.told(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_request_does_not_end_the_problem_of_the_stored_status() {
+    let fails = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&fails);
+    let scenario = ready_then(move || match seen.load(Ordering::Relaxed) {
+        false => refusal(403, "exceeded quota: q", "", ""),
+        true => refusal(500, "failed calling webhook", "", ""),
+    })
+    .await;
+    scenario.holds(2, spec_changed());
+    let next = scenario.reconcile().await.expect("blocked");
+    assert_eq!(scenario.sent(), [FORCE, STATUS]);
+    assert_eq!(scenario.told(), ["QuotaExceeded"]);
+    fails.store(true, Ordering::Relaxed);
+    let Action::RequeueAfter(wait) = next else {
+        panic!("{next:?}")
+    };
+    tokio::time::advance(wait).await;
+    for _ in 0..3 {
+        scenario.reconcile().await.expect_err("tried again");
+        assert_eq!(scenario.sent(), [FORCE]);
+        tokio::time::advance(Duration::from_secs(5)).await;
+    }
+    assert_eq!(scenario.told(), Vec::<String>::new());
+    tokio::time::advance(Duration::from_secs(30)).await;
+    scenario.reconcile().await.expect_err("tried again");
+    assert_eq!(scenario.condition("Degraded").1, "ApplyFailed");
+    assert_eq!(scenario.told(), ["ApplyFailed"]);
 }
 
 #[tokio::test(start_paused = true)]

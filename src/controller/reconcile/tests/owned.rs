@@ -1,5 +1,7 @@
 //! Children of other types than Deployment and Service.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{Scenario, applied, willing};
@@ -36,14 +38,20 @@ fn server(generation: u32) -> Scenario {
 
 /// As [`server`], with this status code for each deletion.
 fn server_whose_deletions(generation: u32, code: u16) -> Scenario {
-    Scenario::of(&Keeper, move |line, body| match line {
+    Scenario::of(&Keeper, move |line, body| {
+        answer(generation, code, line, body)
+    })
+}
+
+fn answer(generation: u32, code: u16, line: &str, body: &Value) -> Option<(u16, Value)> {
+    match line {
         line if line.contains("fieldSelector") => Some((
             200,
             json!({"items": [{"metadata": {"uid": "owner", "generation": generation}}]}),
         )),
         line if line.starts_with("DELETE") => Some((code, json!({"kind": "Status", "code": code}))),
         _ => willing(line, body),
-    })
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,6 +79,73 @@ async fn what_is_no_longer_wanted_is_deleted_and_what_is_retained_is_not() {
     let kept = ObjectKey::new("ns", "kept");
     let store = scenario.children.store(CLAIM).expect("owned");
     assert!(!store.get(&kept).expect("there").meta.deleting);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_longer_wanted_is_deleted_even_if_it_has_lost_its_label() {
+    const GET: &str = "GET /api/v1/namespaces/ns/configmaps/cache-config";
+    const DELETE: &str = "DELETE /api/v1/namespaces/ns/configmaps/cache-config";
+    let of = |uid: &str| {
+        let owner = json!({
+            "apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "cache", "uid": uid,
+            "controller": true,
+        });
+        let metadata = json!({
+            "name": "cache-config", "namespace": "ns", "ownerReferences": [owner],
+        });
+        (200, applied(&json!({"metadata": metadata}), 5))
+    };
+    let gone = (404, json!({"kind": "Status", "code": 404}));
+    for (read, deletes) in [(of("owner"), true), (of("another"), false), (gone, false)] {
+        let scenario = Scenario::of(&Keeper, move |line, body| match line {
+            GET => Some(read.clone()),
+            line => answer(2, 200, line, body),
+        });
+        scenario.holds(1, memory(json!(8)));
+        scenario.reconcile().await.expect("reconciled");
+        let name = ObjectKey::new("ns", "cache-config");
+        let store = scenario.children.store(CONFIG_MAP).expect("owned");
+        store.deleted(&name, "child", 9);
+        scenario.sent();
+        scenario.holds(1, json!({"metadata": {"generation": 2}}));
+        scenario.reconcile().await.expect("reconciled");
+        let sent = scenario.sent();
+        assert!(sent.contains(&GET.to_owned()), "{sent:?}");
+        assert_eq!(sent.contains(&DELETE.to_owned()), deletes, "{sent:?}");
+        let reservations = &scenario.children.reservations;
+        assert!(reservations.reserve(CONFIG_MAP, &name, "another"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_about_a_child_hinders_neither_another_nor_a_deletion() {
+    let scenario = server(2);
+    scenario.holds(1, memory(json!(8)));
+    scenario.reconcile().await.expect("reconciled");
+    let mut edited = scenario.sent_ever.lock().expect("not poisoned")[0]
+        .1
+        .clone();
+    edited["metadata"]["labels"]["app.kubernetes.io/part-of"] = "another".into();
+    for version in 10.. {
+        let edited = applied(&edited, version);
+        scenario.children.put_written(CLAIM, &edited);
+        tokio::time::advance(Duration::from_millis(100)).await;
+        scenario.reconcile().await.expect("reconciled");
+        let sent = scenario.sent();
+        if sent.iter().any(|line| line.starts_with("GET")) {
+            break;
+        }
+        assert!(version < 30, "no conflict");
+    }
+    tokio::time::advance(Duration::from_secs(15)).await;
+    scenario.sent();
+    scenario.holds(1, json!({"metadata": {"generation": 2}}));
+    scenario.reconcile().await.expect("reconciled");
+    let sent = scenario.sent();
+    let deleted = "DELETE /api/v1/namespaces/ns/configmaps/cache-config";
+    assert!(sent.contains(&set(true)), "{sent:?}");
+    assert!(sent.contains(&deleted.to_owned()), "{sent:?}");
+    assert_eq!(scenario.condition("Ready").1, "FieldConflict");
 }
 
 #[tokio::test(start_paused = true)]

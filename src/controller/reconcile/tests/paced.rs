@@ -100,6 +100,44 @@ async fn a_place_is_given_back_when_the_rollout_is_complete() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_users_change_of_a_rollout_that_does_not_complete_frees_no_place() {
+    let scenario = of_another_default().await;
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [FORCE]);
+    let mut stuck = rolled_out(1);
+    stuck["status"]["updatedReplicas"] = json!(0);
+    scenario.deployment_is(12, stuck);
+    let changed = json!({"metadata": {"generation": 2, "resourceVersion": "10"}});
+    scenario.holds(2, changed);
+    scenario.reconcile().await.expect("reconciled");
+    let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
+    assert_eq!(scenario.sent()[0], FORCE, "it does not wait");
+    assert_eq!(stamp_of(&body)["paced"], true, "the next leader counts it");
+    let another = ObjectKey::new("ns", "another");
+    assert!(!scenario.reconciler.pacer.may_begin(&another));
+    scenario.deployment_is(20, rolled_out(2));
+    scenario.reconcile().await.expect("reconciled");
+    assert!(scenario.reconciler.pacer.may_begin(&another));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_misses_a_pod_waits_while_it_is_available() {
+    for (available, sent) in [("True", &[][..]), ("False", &[FORCE])] {
+        let scenario = of_another_default().await;
+        let another = ObjectKey::new("ns", "another");
+        assert!(scenario.reconciler.pacer.may_begin(&another));
+        let mut drained = rolled_out(1);
+        drained["status"]["availableReplicas"] = json!(0);
+        drained["status"]["conditions"] = json!([{"type": "Available", "status": available}]);
+        scenario.deployment_is(10, drained);
+        scenario.reconcile().await.expect("reconciled");
+        let mut requests = scenario.sent();
+        requests.retain(|line| line.contains("/deployments/"));
+        assert_eq!(requests, sent, "{available}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_users_own_change_and_an_edit_by_hand_do_not_wait() {
     let scenario = of_another_default().await;
     assert!(
