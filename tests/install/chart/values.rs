@@ -118,7 +118,7 @@ fn each_value_appears_where_it_belongs() {
 }
 
 #[test]
-fn given_namespaces_replace_those_that_may_read_the_metrics_and_none_does_not_mean_all() {
+fn given_namespaces_may_read_the_metrics_and_none_does_not_mean_all() {
     let default = json!({"metrics": "enabled"});
     let given = json!({"team": "monitoring"});
     for (from, labels) in [
