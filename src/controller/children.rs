@@ -197,6 +197,12 @@ impl Children {
         self.are_all(namespace, uid, |it| it.is_updated() && it.is_available())
     }
 
+    /// Whether the resource has a child with pods, and all such children have all pods of their latest spec, and
+    /// no others.
+    pub(crate) fn has_latest_pods(&self, namespace: &str, uid: &str) -> bool {
+        self.are_all(namespace, uid, ObservedWorkload::is_updated)
+    }
+
     fn are_all(&self, namespace: &str, uid: &str, are: impl Fn(&ObservedWorkload) -> bool) -> bool {
         let makers = self.stores.iter().filter(|(kind, _)| kind.has_pods);
         let children = makers.flat_map(|(_, store)| store.indexed(namespace, uid));

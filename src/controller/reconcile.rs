@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::api::Version;
 use crate::api::conversion::{self, DATA_ANNOTATION};
@@ -23,6 +23,7 @@ use crate::api_server::{RequestError, found};
 use crate::controller::cache::cached::{CachedResource, Meta};
 use crate::controller::cache::store::Store;
 use crate::controller::call::Part;
+use crate::controller::drift::repairs::Decision;
 use crate::controller::legacy::finalizers;
 use crate::controller::object::ObjectKey;
 use crate::operators::{self, ChildSummary, Resource, Summary, ValidationError, status};
@@ -215,6 +216,7 @@ impl Reconciler {
         let (key, uid) = (&resource.meta.key, &resource.meta.uid);
         self.release(key, uid);
         self.repeated_statuses.forget(key);
+        self.stripped.forget(key);
         self.states.forget(key, uid);
     }
 
@@ -247,13 +249,28 @@ impl Reconciler {
         let Some(operations) = removal else {
             return Ok(());
         };
+        let key = &cached.meta.key;
+        if !deleting {
+            match self.stripped.decide(key, 0) {
+                Decision::Apply => {}
+                Decision::Wait(..) => return Ok(()),
+                Decision::Investigate(_) => {
+                    warn!("another operator keeps setting its finalizer on this resource; stop it");
+                    return Ok(());
+                }
+            }
+        }
         let manager = &self.field_manager;
         let api_version = self.kind.api_version(version);
         let at = self.location(cached, &api_version);
         let patched = self
             .caller
             .json_patch(at, Part::Object, manager, &operations);
-        found(patched.await).map(|_: Option<IgnoredAny>| ())
+        let patched: Option<IgnoredAny> = found(patched.await)?;
+        if patched.is_some() {
+            self.stripped.applied(key, 0);
+        }
+        Ok(())
     }
 }
 

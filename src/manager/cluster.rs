@@ -188,12 +188,18 @@ async fn found(file: Option<&Path>) -> Result<Config, ClusterError> {
     })
 }
 
-/// Whether a cluster of the kubeconfig has a `proxy-url`. Otherwise kube takes the proxy of `HTTPS_PROXY`,
-/// without the exceptions of `NO_PROXY` (kube-client `config/file_loader.rs`).
+/// Whether the cluster of the current context has a `proxy-url`. Otherwise kube takes the proxy of
+/// `HTTPS_PROXY`, without the exceptions of `NO_PROXY` (kube-client `config/file_loader.rs`).
 fn has_proxy(kubeconfig: &Kubeconfig) -> bool {
-    let clusters = kubeconfig.clusters.iter();
-    let mut proxies = clusters.filter_map(|it| it.cluster.as_ref()?.proxy_url.as_ref());
-    proxies.next().is_some()
+    let mut contexts = kubeconfig.contexts.iter();
+    let context = contexts.find(|it| Some(&it.name) == kubeconfig.current_context.as_ref());
+    let cluster = context
+        .and_then(|it| it.context.as_ref())
+        .map(|it| &it.cluster);
+    let mut clusters = kubeconfig.clusters.iter();
+    let cluster = clusters.find(|it| Some(&it.name) == cluster);
+    let proxy = cluster.and_then(|it| it.cluster.as_ref()?.proxy_url.as_ref());
+    proxy.is_some_and(|proxy| !proxy.is_empty())
 }
 
 /// The user agent, shown in the audit log and the metrics of the API server.
@@ -204,6 +210,19 @@ fn user_agent() -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_proxy_of_the_current_context_is_one_of_the_kubeconfig() {
+        let of = |current: &str| {
+            let text = format!(
+                "{{clusters: [{{name: a, cluster: {{server: x, proxy-url: y}}}}, {{name: b, cluster: {{server: x}}}}], \
+                 contexts: [{{name: a, context: {{cluster: a}}}}, {{name: b, context: {{cluster: b}}}}], \
+                 current-context: {current}}}"
+            );
+            has_proxy(&Kubeconfig::from_yaml(&text).expect("valid"))
+        };
+        assert!(of("a") && !of("b"));
+    }
 
     #[tokio::test]
     async fn a_proxy_is_rejected_with_its_host_and_without_its_password() {

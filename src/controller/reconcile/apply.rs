@@ -43,6 +43,26 @@ impl Reconciler {
         spec: u64,
     ) -> Result<Ensured, ApplyError> {
         let mut ensured = Ensured::default();
+        let applied = self.apply_all(resource, children, &mut ensured).await;
+        if applied.is_ok() {
+            self.states.unblock(resource);
+        }
+        match (applied, ensured.conflict.take()) {
+            (Ok(()) | Err(ApplyError::Pending { .. }), Some((problem, left))) => {
+                return Err(ApplyError::Blocked(problem, left));
+            }
+            (applied, _) => applied?,
+        }
+        self.memos.remember(resource, spec, children, &ensured);
+        Ok(ensured)
+    }
+
+    async fn apply_all(
+        &self,
+        resource: &Resource,
+        children: &[Child],
+        ensured: &mut Ensured,
+    ) -> Result<(), ApplyError> {
         for child in children {
             // Read for each child: applying the one before may have adopted an object.
             let (namespace, uid) = (&resource.namespace, &resource.uid);
@@ -50,16 +70,10 @@ impl Reconciler {
             let preserved = selector.map(|selector| kept::keeping(child, &selector));
             let wanted = Wanted::new(resource, child);
             let preserved = preserved.as_ref().map(|child| wanted.keeping(child));
-            self.ensure_child(preserved.unwrap_or(wanted), &mut ensured)
+            self.ensure_child(preserved.unwrap_or(wanted), ensured)
                 .await?;
         }
-        self.delete_unwanted(resource, children).await?;
-        self.states.unblock(resource);
-        if let Some((problem, left)) = ensured.conflict {
-            return Err(ApplyError::Blocked(problem, left));
-        }
-        self.memos.remember(resource, spec, children, &ensured);
-        Ok(ensured)
+        self.delete_unwanted(resource, children).await
     }
 
     /// Whether the cache shows every child as expected.

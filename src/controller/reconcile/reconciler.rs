@@ -61,8 +61,11 @@ pub(crate) struct Reconciler {
     pub(super) memos: Memos,
     /// Repeated applies of a child: another writer may keep changing it.
     pub(super) repairs: RepairLog<(ChildKind, ObjectKey)>,
-    /// Repeated writes of the same status of a degraded resource: another manager may keep changing it.
+    /// Repeated writes of the same status of a degraded resource, or over the status of another operator: that
+    /// may keep changing it.
     pub(super) repeated_statuses: RepairLog<ObjectKey>,
+    /// Repeated removals of the finalizer of an older operator, which may still run.
+    pub(super) stripped: RepairLog<ObjectKey>,
     /// Children that were adopted from another shard. A second time, while the resource has stayed in
     /// this one, the selectors of the two overlap.
     pub(super) shard_adoptions: RepairLog<(ChildKind, ObjectKey)>,
@@ -107,6 +110,7 @@ impl Reconciler {
             memos: Memos::default(),
             repairs: RepairLog::default(),
             repeated_statuses: RepairLog::default(),
+            stripped: RepairLog::default(),
             shard_adoptions: RepairLog::after(1),
             first_revision: OnceCell::new(),
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use crate::api::{Condition, Status};
 use crate::api_server::{Location, RequestError};
@@ -75,13 +75,17 @@ impl Reconciler {
             return Ok(Some(next_change.map_or(wait, |change| change.min(wait))));
         }
         let key = &cached.meta.key;
-        let content = outcome.problem.is_some().then(|| content_of(&wanted));
-        if let Some(content) = content
-            && let Decision::Wait(_, left) | Decision::Investigate(left) =
-                self.repeated_statuses.decide(key, content)
-        {
-            debug!("another writer keeps changing the status");
-            return Ok(Some(left));
+        let is_repeatable = outcome.problem.is_some() || is_of_other_operator(&resource.status);
+        let content = is_repeatable.then(|| content_of(&wanted));
+        if let Some(content) = content {
+            match self.repeated_statuses.decide(key, content) {
+                Decision::Apply => {}
+                Decision::Wait(_, left) => return Ok(Some(left)),
+                Decision::Investigate(left) => {
+                    warn!("another writer keeps changing the status of this resource; stop it");
+                    return Ok(Some(left));
+                }
+            }
         }
         // The precondition: the status must not go to a new resource of the same name, must not
         // claim a spec that the cache does not show yet, and must not replace an unseen status. The
@@ -217,6 +221,11 @@ fn keep_pods(wanted: &mut Status, stored: &Status) {
             condition.clone_from(kept);
         }
     }
+}
+
+/// Whether another operator wrote the status: each of this one has a generation.
+fn is_of_other_operator(status: &Status) -> bool {
+    status.observed_generation.is_none() && !status.conditions.is_empty()
 }
 
 /// Whether both are the same JSON, whatever the order of members.

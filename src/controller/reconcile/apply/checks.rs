@@ -194,11 +194,12 @@ impl Reconciler {
             // Written by a release without stamps: its status tells whether the spec was observed.
             None => resource.status.observed_generation != Some(resource.generation),
         };
-        // An unavailable Deployment is changed at once: it might never free its slot.
-        let is_available = self
-            .children
-            .is_available(&resource.namespace, &resource.uid);
-        if is_requested || !is_available {
+        // An unavailable Deployment, and one with a rollout of its own, are changed at once: they might never
+        // free a slot.
+        let (namespace, uid) = (&resource.namespace, &resource.uid);
+        let is_paced = stamp.is_some_and(|it| it.paced);
+        let has_own_rollout = !is_paced && !self.children.has_latest_pods(namespace, uid);
+        if is_requested || has_own_rollout || !self.children.is_available(namespace, uid) {
             return Pace::Now;
         }
         if self.pacer.may_begin(&wanted.resource_key()) {

@@ -119,7 +119,8 @@ impl Reconciler {
         {
             Ok(answer) => {
                 is_held = answer.pointer("/metadata/deletionTimestamp").is_some();
-                if is_held {
+                // No event would remove one that the watch does not select.
+                if is_held && meta.is_selected {
                     self.children.put_written(kind, &answer);
                 } else if let Some(store) = self.children.store(kind) {
                     // Until the watch reports the deletion, it counts as terminating.

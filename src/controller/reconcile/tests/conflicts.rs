@@ -291,3 +291,32 @@ async fn a_status_that_another_manager_keeps_changing_is_written_ever_more_rarel
     assert_eq!(sent.iter().filter(|line| *line == STATUS).count(), 6);
     assert!(matches!(last, Ok(Action::RequeueAfter(wait)) if wait <= Duration::from_secs(15)));
 }
+
+/// An original operator that still runs: it sets its finalizer and its status in each reconcile.
+#[tokio::test(start_paused = true)]
+async fn an_older_operator_that_still_runs_is_answered_ever_more_rarely() {
+    let scenario = Scenario::new(willing);
+    for number in 0..40 {
+        let condition = json!({
+            "type": "Available", "status": "Unknown", "reason": "Reconciling", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        scenario.holds(
+            0,
+            json!({
+                "metadata": {"finalizers": ["cache.example.com/finalizer"]},
+                "status": {"conditions": [condition]},
+            }),
+        );
+        scenario.reconcile().await.expect("reconciled");
+        if number == 0 {
+            scenario.deployment_is(3, rolled_out(0));
+        }
+        tokio::time::advance(Duration::from_millis(10)).await;
+    }
+    let sent = scenario.sent();
+    let count = |wanted: &str| sent.iter().filter(|line| *line == wanted).count();
+    assert_eq!(count(STATUS), 6, "{sent:?}");
+    let strip = "PATCH /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds/cache?…";
+    assert_eq!(count(strip), 6, "{sent:?}");
+}

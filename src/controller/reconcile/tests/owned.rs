@@ -99,6 +99,11 @@ async fn what_is_no_longer_wanted_is_deleted_even_if_it_has_lost_its_label() {
     for (read, deletes) in [(of("owner"), true), (of("another"), false), (gone, false)] {
         let scenario = Scenario::of(&Keeper, move |line, body| match line {
             GET => Some(read.clone()),
+            DELETE => {
+                let mut held = read.1.clone();
+                held["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+                Some((200, held))
+            }
             line => answer(2, 200, line, body),
         });
         scenario.holds(1, memory(json!(8)));
@@ -112,6 +117,7 @@ async fn what_is_no_longer_wanted_is_deleted_even_if_it_has_lost_its_label() {
         let sent = scenario.sent();
         assert!(sent.contains(&GET.to_owned()), "{sent:?}");
         assert_eq!(sent.contains(&DELETE.to_owned()), deletes, "{sent:?}");
+        assert!(store.get(&name).is_none(), "no event would remove it");
         let reservations = &scenario.children.reservations;
         assert!(reservations.reserve(CONFIG_MAP, &name, "another"));
     }

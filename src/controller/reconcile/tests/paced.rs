@@ -121,6 +121,21 @@ async fn a_users_change_of_a_rollout_that_does_not_complete_frees_no_place() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_rollout_of_a_users_own_that_does_not_complete_takes_no_place() {
+    let scenario = of_another_default().await;
+    let another = ObjectKey::new("ns", "another");
+    assert!(scenario.reconciler.pacer.may_begin(&another));
+    let mut stuck = rolled_out(1);
+    stuck["status"]["updatedReplicas"] = json!(0);
+    stuck["status"]["conditions"] = json!([{"type": "Available", "status": "True"}]);
+    scenario.deployment_is(10, stuck);
+    scenario.reconcile().await.expect("reconciled");
+    let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
+    assert_eq!(scenario.sent()[0], FORCE, "it does not wait");
+    assert_eq!(stamp_of(&body).get("paced"), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deployment_that_misses_a_pod_waits_while_it_is_available() {
     for (available, sent) in [("True", &[][..]), ("False", &[FORCE])] {
         let scenario = of_another_default().await;
