@@ -203,6 +203,13 @@ impl Children {
         self.are_all(namespace, uid, ObservedWorkload::is_updated)
     }
 
+    /// Whether a rollout of the resource makes no progress.
+    pub(crate) fn is_stalled(&self, namespace: &str, uid: &str) -> bool {
+        !self.are_all(namespace, uid, |it| {
+            !it.is_current() || it.stalled.is_none()
+        })
+    }
+
     fn are_all(&self, namespace: &str, uid: &str, are: impl Fn(&ObservedWorkload) -> bool) -> bool {
         let makers = self.stores.iter().filter(|(kind, _)| kind.has_pods);
         let children = makers.flat_map(|(_, store)| store.indexed(namespace, uid));

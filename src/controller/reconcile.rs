@@ -12,6 +12,7 @@ mod status_writer;
 pub(in crate::controller) mod worker;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -102,10 +103,12 @@ impl Reconciler {
         if cached.meta.deleting {
             // The garbage collector deletes the children. A child that is created now would outlive a
             // foreground deletion of its owner, or delay it.
-            return stripped
-                .map(|()| Action::AwaitChange)
-                .map_err(Failure::from);
+            return stripped.map(|_| Action::AwaitChange).map_err(Failure::from);
         }
+        let (strip_after, stripped) = match stripped {
+            Ok(strip_after) => (strip_after, None),
+            Err(error) => (None, Some(error)),
+        };
         let read: Value = serde_json::from_str(&cached.spec).unwrap_or_default();
         let version = self.version_of(cached);
         let resource = self.resource(cached, version, &read);
@@ -122,7 +125,7 @@ impl Reconciler {
                 {
                     return Ok(Action::RequeueAfter(STALE_RETRY));
                 }
-                match self.outcome(&resource, ensured, stripped.err()) {
+                match self.outcome(&resource, ensured, stripped) {
                     Ok(outcome) => outcome,
                     Err(next) => return Ok(next),
                 }
@@ -133,11 +136,13 @@ impl Reconciler {
                 let refused = desired.as_ref().err().filter(|_| !resource.paused);
                 Outcome {
                     problem: refused.map(ValidationError::problem),
-                    failure: stripped.err(),
+                    failure: stripped,
                     ..Outcome::default()
                 }
             }
         };
+        let strip_after = strip_after.into_iter();
+        outcome.requeue_after = strip_after.chain(outcome.requeue_after).min();
         let is_degraded = outcome.problem.is_some();
         // A failed request does not show that the problem of the stored status is over.
         let keeps_status = outcome.unconfirmed.is_some() && is_told_degraded(&resource);
@@ -239,24 +244,28 @@ impl Reconciler {
         }
     }
 
-    /// Removes the finalizers of an older operator; no other controller does.
-    async fn strip_legacy_finalizers(&self, cached: &CachedResource) -> Result<(), RequestError> {
+    /// Removes the finalizers of an older operator; no other controller does. Returns when to try again, if
+    /// that operator keeps setting them.
+    async fn strip_legacy_finalizers(
+        &self,
+        cached: &CachedResource,
+    ) -> Result<Option<Duration>, RequestError> {
         let version = self.version_of(cached);
         let finalizer = cached.legacy_finalizer;
         let finalizer = finalizer.filter(|_| finalizers::exists_for(self.kind));
         let Meta { uid, deleting, .. } = &cached.meta;
         let removal = finalizer.and_then(|it| it.removal(version, uid, &cached.spec, *deleting));
         let Some(operations) = removal else {
-            return Ok(());
+            return Ok(None);
         };
         let key = &cached.meta.key;
         if !deleting {
             match self.stripped.decide(key, 0) {
                 Decision::Apply => {}
-                Decision::Wait(..) => return Ok(()),
-                Decision::Investigate(_) => {
+                Decision::Wait(_, left) => return Ok(Some(left)),
+                Decision::Investigate(left) => {
                     warn!("another operator keeps setting its finalizer on this resource; stop it");
-                    return Ok(());
+                    return Ok(Some(left));
                 }
             }
         }
@@ -270,7 +279,7 @@ impl Reconciler {
         if patched.is_some() {
             self.stripped.applied(key, 0);
         }
-        Ok(())
+        Ok(None)
     }
 }
 

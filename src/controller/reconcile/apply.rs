@@ -48,8 +48,9 @@ impl Reconciler {
             self.states.unblock(resource);
         }
         match (applied, ensured.conflict.take()) {
-            (Ok(()) | Err(ApplyError::Pending { .. }), Some((problem, left))) => {
-                return Err(ApplyError::Blocked(problem, left));
+            (Ok(()), Some((problem, left))) => return Err(ApplyError::Blocked(problem, left)),
+            (Err(ApplyError::Pending { requeue_after, .. }), Some((problem, left))) => {
+                return Err(ApplyError::Blocked(problem, left.min(requeue_after)));
             }
             (applied, _) => applied?,
         }

@@ -77,13 +77,14 @@ impl Reconciler {
         let key = &cached.meta.key;
         let is_repeatable = outcome.problem.is_some() || is_of_other_operator(&resource.status);
         let content = is_repeatable.then(|| content_of(&wanted));
+        let earliest = |left: Duration| next_change.into_iter().chain([left]).min();
         if let Some(content) = content {
             match self.repeated_statuses.decide(key, content) {
                 Decision::Apply => {}
-                Decision::Wait(_, left) => return Ok(Some(left)),
+                Decision::Wait(_, left) => return Ok(earliest(left)),
                 Decision::Investigate(left) => {
                     warn!("another writer keeps changing the status of this resource; stop it");
-                    return Ok(Some(left));
+                    return Ok(earliest(left));
                 }
             }
         }
@@ -225,7 +226,7 @@ fn keep_pods(wanted: &mut Status, stored: &Status) {
 
 /// Whether another operator wrote the status: each of this one has a generation.
 fn is_of_other_operator(status: &Status) -> bool {
-    status.observed_generation.is_none() && !status.conditions.is_empty()
+    status.observed_generation.is_none() && *status != Status::default()
 }
 
 /// Whether both are the same JSON, whatever the order of members.

@@ -194,15 +194,17 @@ impl Reconciler {
             // Written by a release without stamps: its status tells whether the spec was observed.
             None => resource.status.observed_generation != Some(resource.generation),
         };
-        // An unavailable Deployment, and one with a rollout of its own, are changed at once: they might never
+        // An unavailable Deployment, and one whose own rollout stalls, are changed at once: they might never
         // free a slot.
         let (namespace, uid) = (&resource.namespace, &resource.uid);
         let is_paced = stamp.is_some_and(|it| it.paced);
-        let has_own_rollout = !is_paced && !self.children.has_latest_pods(namespace, uid);
-        if is_requested || has_own_rollout || !self.children.is_available(namespace, uid) {
+        let is_stalled = !is_paced && self.children.is_stalled(namespace, uid);
+        if is_requested || is_stalled || !self.children.is_available(namespace, uid) {
             return Pace::Now;
         }
-        if self.pacer.may_begin(&wanted.resource_key()) {
+        // A rollout of its own ends, or stalls, without a slot.
+        let may_begin = is_paced || self.children.has_latest_pods(namespace, uid);
+        if may_begin && self.pacer.may_begin(&wanted.resource_key()) {
             return Pace::Turn;
         }
         let is_as_applied = |observed: &Fingerprint| match stamp {

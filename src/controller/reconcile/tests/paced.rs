@@ -75,6 +75,7 @@ async fn a_deployment_that_drifted_waits_too_and_is_not_ready_meanwhile() {
     let another = ObjectKey::new("ns", "another");
     assert!(scenario.reconciler.pacer.may_begin(&another));
     let mut edited = rolled_out(1);
+    edited["metadata"]["generation"] = json!(2);
     edited["spec"]["template"]["spec"]["automountServiceAccountToken"] = true.into();
     for (version, state, ready) in [(9, rolled_out(1), "True"), (10, edited, "False")] {
         scenario.deployment_is(version, state);
@@ -127,8 +128,20 @@ async fn a_rollout_of_a_users_own_that_does_not_complete_takes_no_place() {
     assert!(scenario.reconciler.pacer.may_begin(&another));
     let mut stuck = rolled_out(1);
     stuck["status"]["updatedReplicas"] = json!(0);
-    stuck["status"]["conditions"] = json!([{"type": "Available", "status": "True"}]);
-    scenario.deployment_is(10, stuck);
+    let mut conditions = vec![json!({"type": "Available", "status": "True"})];
+    stuck["status"]["conditions"] = conditions.clone().into();
+    scenario.deployment_is(10, stuck.clone());
+    scenario
+        .reconcile()
+        .await
+        .expect("it waits for its own rollout");
+    let deployment = |line: &String| line.contains("/deployments/");
+    assert!(!scenario.sent().iter().any(deployment));
+    conditions.push(json!({
+        "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded",
+    }));
+    stuck["status"]["conditions"] = conditions.into();
+    scenario.deployment_is(11, stuck);
     scenario.reconcile().await.expect("reconciled");
     let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
     assert_eq!(scenario.sent()[0], FORCE, "it does not wait");
@@ -142,6 +155,7 @@ async fn a_deployment_that_misses_a_pod_waits_while_it_is_available() {
         let another = ObjectKey::new("ns", "another");
         assert!(scenario.reconciler.pacer.may_begin(&another));
         let mut drained = rolled_out(1);
+        drained["metadata"]["generation"] = json!(2);
         drained["status"]["availableReplicas"] = json!(0);
         drained["status"]["conditions"] = json!([{"type": "Available", "status": available}]);
         scenario.deployment_is(10, drained);
