@@ -198,16 +198,17 @@ impl Children {
     }
 
     /// Whether the resource has a child with pods, and all such children have all pods of their latest spec, and
-    /// no others.
+    /// no others, and are not paused.
     pub(crate) fn has_latest_pods(&self, namespace: &str, uid: &str) -> bool {
-        self.are_all(namespace, uid, ObservedWorkload::is_updated)
+        self.are_all(namespace, uid, |it| it.is_updated() && !it.paused)
     }
 
-    /// Whether a rollout of the resource makes no progress.
+    /// Whether a rollout of the resource makes no progress, or its pods cannot be created.
     pub(crate) fn is_stalled(&self, namespace: &str, uid: &str) -> bool {
-        !self.are_all(namespace, uid, |it| {
-            !it.is_current() || it.stalled.is_none()
-        })
+        let is_stalled = |it: &ObservedWorkload| {
+            it.is_current() && (it.stalled.is_some() || it.replica_failure.is_some())
+        };
+        !self.are_all(namespace, uid, |it| !is_stalled(it))
     }
 
     fn are_all(&self, namespace: &str, uid: &str, are: impl Fn(&ObservedWorkload) -> bool) -> bool {

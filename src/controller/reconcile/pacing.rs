@@ -85,7 +85,8 @@ impl Pacer {
         let rolling = state.rolling.get_or_insert_with(|| self.found_rolling());
         let free = self.limit.saturating_sub(rolling.len());
         if rolling.contains(key) {
-            return true;
+            // An earlier leader may have had a higher limit, or users have restarted pods of earlier rollouts.
+            return rolling.iter().take(self.limit).any(|it| it == key);
         }
         let before = state.waiting.range(..key).take(free).count();
         let may = before < free;

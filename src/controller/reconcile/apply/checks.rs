@@ -194,8 +194,8 @@ impl Reconciler {
             // Written by a release without stamps: its status tells whether the spec was observed.
             None => resource.status.observed_generation != Some(resource.generation),
         };
-        // An unavailable Deployment, and one whose own rollout stalls, are changed at once: they might never
-        // free a slot.
+        // An unavailable Deployment, and one without progress of its own, are changed at once: they might
+        // never free a slot.
         let (namespace, uid) = (&resource.namespace, &resource.uid);
         let is_paced = stamp.is_some_and(|it| it.paced);
         let is_stalled = !is_paced && self.children.is_stalled(namespace, uid);

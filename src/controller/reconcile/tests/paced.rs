@@ -123,6 +123,15 @@ async fn a_users_change_of_a_rollout_that_does_not_complete_frees_no_place() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rollout_of_a_users_own_that_does_not_complete_takes_no_place() {
+    for more in [
+        json!({"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}),
+        json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}),
+    ] {
+        is_changed_without_a_place(more).await;
+    }
+}
+
+async fn is_changed_without_a_place(more: Value) {
     let scenario = of_another_default().await;
     let another = ObjectKey::new("ns", "another");
     assert!(scenario.reconciler.pacer.may_begin(&another));
@@ -137,15 +146,43 @@ async fn a_rollout_of_a_users_own_that_does_not_complete_takes_no_place() {
         .expect("it waits for its own rollout");
     let deployment = |line: &String| line.contains("/deployments/");
     assert!(!scenario.sent().iter().any(deployment));
-    conditions.push(json!({
-        "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded",
-    }));
+    conditions.push(more);
     stuck["status"]["conditions"] = conditions.into();
     scenario.deployment_is(11, stuck);
     scenario.reconcile().await.expect("reconciled");
     let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
     assert_eq!(scenario.sent()[0], FORCE, "it does not wait");
     assert_eq!(stamp_of(&body).get("paced"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_a_user_paused_takes_no_place() {
+    let scenario = of_another_default().await;
+    let mut paused = rolled_out(1);
+    paused["spec"]["paused"] = true.into();
+    scenario.deployment_is(10, paused);
+    scenario.reconcile().await.expect("it waits");
+    assert!(!scenario.sent().contains(&FORCE.to_owned()));
+    let another = ObjectKey::new("ns", "another");
+    assert!(scenario.reconciler.pacer.may_begin(&another));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_more_rollouts_than_the_limit_the_first_go_on() {
+    let scenario = of_another_default().await;
+    for name in ["a", "b"] {
+        scenario.holds(1, json!({"metadata": {"name": name, "uid": name}}));
+        let mut rolling = rolling_in("ns");
+        rolling["metadata"]["name"] = name.into();
+        rolling["metadata"]["ownerReferences"][0]["name"] = name.into();
+        rolling["metadata"]["ownerReferences"][0]["uid"] = name.into();
+        scenario.children.put_written(DEPLOYMENT, &rolling);
+    }
+    let may = ["b", "a", "c"].map(|name| {
+        let key = ObjectKey::new("ns", name);
+        scenario.reconciler.pacer.may_begin(&key)
+    });
+    assert_eq!(may, [false, true, false]);
 }
 
 #[tokio::test(start_paused = true)]
