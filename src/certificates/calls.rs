@@ -103,10 +103,9 @@ pub(super) async fn notify_of_changes(client: Client, objects: Vec<ObjectRef>, c
             None => Api::all_with(client.clone(), &at.dyntype),
         };
         // Also after the API server was away: a caBundle of an older state may be back.
-        let events = relisting(move |_page_size| watcher(api.clone(), config.clone()));
-        // The watcher yields `Init` before each attempt of a list. That is no success, which would reset
-        // the back-off, and no change.
-        let events = events
+        let events = relisting(move |_page_size| watcher(api.clone(), config.clone()))
+            // The watcher yields `Init` before each attempt of a list. That is no success, which would reset
+            // the back-off, and no change.
             .filter(|event| ready(!matches!(event, Ok(watcher::Event::Init))))
             .default_backoff();
         let mut last_error = LastError::default();
@@ -126,11 +125,11 @@ pub(super) async fn notify_of_changes(client: Client, objects: Vec<ObjectRef>, c
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::coordination::v1::Lease;
-    use k8s_openapi::api::core::v1::{Namespace, Secret};
     use std::io::{Error, ErrorKind};
     use std::time::Duration;
 
+    use k8s_openapi::api::coordination::v1::Lease;
+    use k8s_openapi::api::core::v1::{Namespace, Secret};
     use kube::client::Body;
     use tokio::time::timeout;
 

@@ -193,13 +193,12 @@ impl Children {
 
     /// Whether the resource has a child with pods, and all such children have enough available pods and none of
     /// an earlier spec.
-    pub(crate) fn is_updated(&self, namespace: &str, uid: &str) -> bool {
+    pub(crate) fn has_ended_rollout(&self, namespace: &str, uid: &str) -> bool {
         self.are_all(namespace, uid, |it| it.is_updated() && it.is_available())
     }
 
-    /// Whether the resource has a child with pods, and all such children have all pods of their latest spec, and
-    /// no others, and are not paused.
-    pub(crate) fn has_latest_pods(&self, namespace: &str, uid: &str) -> bool {
+    /// Whether the resource has a child with pods, and no such child has pods of two specs or is paused.
+    pub(crate) fn has_no_rollout(&self, namespace: &str, uid: &str) -> bool {
         self.are_all(namespace, uid, |it| it.is_updated() && !it.paused)
     }
 

@@ -79,8 +79,8 @@ impl Reconciler {
         }
         let waited = self.pacer.reconcile_begins(key);
         let next = self.reconcile_as_read(&cached).await;
-        let is_updated = self.children.is_updated(key.namespace(), uid);
-        self.pacer.reconcile_ended(key, waited, is_updated);
+        let has_ended = self.children.has_ended_rollout(key.namespace(), uid);
+        self.pacer.reconcile_ended(key, waited, has_ended);
         if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
             self.states.hold(key, uid, asked);
         }

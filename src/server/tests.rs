@@ -141,6 +141,16 @@ async fn a_connection_that_was_reset_in_the_queue_hides_none_behind_it() {
 }
 
 #[tokio::test]
+async fn a_connection_ends_after_a_body_that_was_not_read() {
+    let server = start().await;
+    let unread = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\n\r\ny";
+    let mut client = server.send_from(1, unread).await;
+    assert!(answer(&mut client).await.contains("405"));
+    let ended = tokio::time::timeout(LIMITS.idle / 2, is_ended(client));
+    assert_eq!(ended.await, Ok(true), "sooner than an idle one");
+}
+
+#[tokio::test]
 async fn a_header_over_the_limit_is_refused() {
     let server = start().await;
     let mut request = b"GET / HTTP/1.1\r\nx: ".to_vec();

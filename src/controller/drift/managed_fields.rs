@@ -109,15 +109,17 @@ pub(crate) fn was_applied(object: &Json<'_>, base: &str) -> bool {
         .get("metadata")
         .and_then(|it| it.get("managedFields"));
     let mut entries = entries.and_then(Json::as_array).into_iter().flatten();
-    entries.any(|entry| {
-        let name = entry.get("manager").and_then(Json::as_str);
-        is_apply(entry) && name.is_some_and(|name| shard::is_named(name, base))
-    })
+    entries.any(|entry| shard_of(entry, base).is_some())
 }
 
 fn is_of_other_shard(entry: &Json<'_>, base: &str, ours: &str) -> bool {
-    let name = entry.get("manager").and_then(Json::as_str);
-    is_apply(entry) && name.is_some_and(|name| name != ours && shard::is_named(name, base))
+    shard_of(entry, base).is_some_and(|name| name != ours)
+}
+
+/// The manager of an applied entry, if it is `base` in any shard.
+fn shard_of<'a>(entry: &'a Json<'_>, base: &str) -> Option<&'a str> {
+    let name = entry.get("manager").and_then(Json::as_str)?;
+    (is_apply(entry) && shard::is_named(name, base)).then_some(name)
 }
 
 #[cfg(test)]

@@ -117,8 +117,8 @@ impl<K: Clone + Eq + Hash> RepairLog<K> {
 
 /// The default of `RepairLog::applies_max`.
 pub(crate) const APPLIES_MAX: usize = 6;
-/// The most objects that are tracked: about 200 bytes each, for a minute. Conflicts about further ones
-/// are not detected.
+/// The most objects that are tracked, about 200 bytes each. With so many, those without a write in the last
+/// minute are dropped; conflicts about further ones are not detected.
 const OBJECTS_MAX: usize = 10_000;
 /// The time window of counted applies, and how long a child must stay as desired to end a conflict.
 pub(crate) const WINDOW: Duration = Duration::from_secs(60);

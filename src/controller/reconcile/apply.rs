@@ -103,12 +103,6 @@ impl Reconciler {
         self.children.is_rolled_out(namespace, uid)
     }
 
-    /// Whether the resource has pods, enough of them are available, and all are of its latest children.
-    fn is_updated(&self, resource: &Resource) -> bool {
-        let (namespace, uid) = (&resource.namespace, &resource.uid);
-        self.children.is_updated(namespace, uid)
-    }
-
     /// A resource as the owner of its children.
     fn owner(&self, resource: &Resource) -> Owner {
         Owner {
@@ -169,7 +163,9 @@ impl Reconciler {
                 match self.pace(wanted, *fingerprint, *stamp) {
                     // A paced rollout that is not complete stays one, and keeps its slot.
                     Pace::Now => {
-                        paced = stamp.is_some_and(|it| it.paced) && !self.is_updated(resource)
+                        let (namespace, uid) = (&resource.namespace, &resource.uid);
+                        paced = stamp.is_some_and(|it| it.paced)
+                            && !self.children.has_ended_rollout(namespace, uid);
                     }
                     Pace::Turn => (paced, has_turn) = (true, true),
                     Pace::Wait(as_applied) => {

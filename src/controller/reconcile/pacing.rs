@@ -134,11 +134,11 @@ impl Pacer {
         &self,
         key: &ObjectKey,
         waited: bool,
-        is_updated: bool,
+        has_ended: bool,
     ) {
         let mut state = self.state.lock();
         let is_rolling = state.rolling.as_ref().is_some_and(|it| it.contains(key));
-        if is_rolling && is_updated {
+        if is_rolling && has_ended {
             drop(state);
             self.ended(key);
         } else if waited && !is_rolling && !state.waiting.contains(key) {

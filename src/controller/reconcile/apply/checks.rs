@@ -203,7 +203,7 @@ impl Reconciler {
             return Pace::Now;
         }
         // A rollout of its own ends, or stalls, without a slot.
-        let may_begin = is_paced || self.children.has_latest_pods(namespace, uid);
+        let may_begin = is_paced || self.children.has_no_rollout(namespace, uid);
         if may_begin && self.pacer.may_begin(&wanted.resource_key()) {
             return Pace::Turn;
         }

@@ -110,13 +110,11 @@ impl Reconciler {
         }
         let live = found(self.caller.get(wanted.location()).await)?;
         let base = self.kind.field_manager;
-        match live.is_some_and(|live| !managed_fields::was_applied(&Json::from(&live), base)) {
-            true => {
-                let problem = name_conflict(kind, &key, None);
-                Err(ApplyError::Blocked(problem, jittered_retry()))
-            }
-            false => Ok(()),
+        if live.is_none_or(|live| managed_fields::was_applied(&Json::from(&live), base)) {
+            return Ok(());
         }
+        let problem = name_conflict(kind, &key, None);
+        Err(ApplyError::Blocked(problem, jittered_retry()))
     }
 
     /// A child is missing. If it may have existed before, checks that the resource still exists in the

@@ -16,6 +16,13 @@ fn stamp_of(body: &Value) -> Value {
     serde_json::from_str(text.expect("a stamp")).expect("JSON")
 }
 
+/// The stamp of the Deployment, which was changed with the first request since the last call.
+fn forced(scenario: &Scenario) -> Value {
+    let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
+    assert_eq!(scenario.sent()[0], FORCE, "it does not wait");
+    stamp_of(&body)
+}
+
 /// A ready resource, written by a manager with another default image.
 async fn of_another_default() -> Scenario {
     let scenario = Scenario::new(|line, body| match line {
@@ -60,9 +67,7 @@ async fn a_changed_default_waits_for_its_turn_and_is_ready_meanwhile() {
     let enqueued = scenario.queue.get().await;
     assert_eq!(enqueued, Some(ObjectKey::new("ns", "cache")));
     scenario.reconcile().await.expect("reconciled");
-    let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
-    assert_eq!(scenario.sent(), [FORCE]);
-    assert_eq!(stamp_of(&body)["paced"], true);
+    assert_eq!(forced(&scenario)["paced"], true);
     assert!(
         !scenario.reconciler.pacer.may_begin(&another),
         "the place is taken"
@@ -111,9 +116,11 @@ async fn a_users_change_of_a_rollout_that_does_not_complete_frees_no_place() {
     let changed = json!({"metadata": {"generation": 2, "resourceVersion": "10"}});
     scenario.holds(2, changed);
     scenario.reconcile().await.expect("reconciled");
-    let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
-    assert_eq!(scenario.sent()[0], FORCE, "it does not wait");
-    assert_eq!(stamp_of(&body)["paced"], true, "the next leader counts it");
+    assert_eq!(
+        forced(&scenario)["paced"],
+        true,
+        "the next leader counts it"
+    );
     let another = ObjectKey::new("ns", "another");
     assert!(!scenario.reconciler.pacer.may_begin(&another));
     scenario.deployment_is(20, rolled_out(2));
@@ -150,9 +157,7 @@ async fn is_changed_without_a_place(more: Value) {
     stuck["status"]["conditions"] = conditions.into();
     scenario.deployment_is(11, stuck);
     scenario.reconcile().await.expect("reconciled");
-    let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
-    assert_eq!(scenario.sent()[0], FORCE, "it does not wait");
-    assert_eq!(stamp_of(&body).get("paced"), None);
+    assert_eq!(forced(&scenario).get("paced"), None);
 }
 
 #[tokio::test(start_paused = true)]
