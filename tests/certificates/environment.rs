@@ -14,7 +14,6 @@ use serde_json::Value;
 use testkit::Limit;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
 
 use crate::objects::{crd, resource, secret, validating};
 use crate::server::{Alternating, serve};
@@ -53,8 +52,7 @@ impl Drop for Replica {
 pub(crate) async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     let (start, mut limit) = (Instant::now(), Limit::new(DEADLINE));
     while !so().await {
-        assert!(!limit.is_over(), "not in time: {what}");
-        sleep(Duration::from_millis(50)).await;
+        limit.pause(|| format!("not in time: {what}")).await;
     }
     println!("{what}: {} ms", start.elapsed().as_millis());
 }

@@ -6,7 +6,9 @@ use std::time::Instant;
 use serde_json::json;
 
 use crate::private;
-use testkit::{DEADLINE, HELLO_WORLD, Kind, MEMCACHED, NGINX, TestEnv, condition, crds, is_ready};
+use testkit::{
+    DEADLINE, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX, TestEnv, condition, crds, is_ready,
+};
 
 async fn install(env: &TestEnv, kind: Kind) -> Instant {
     let mut all = crds().into_iter();
@@ -24,10 +26,9 @@ async fn remove(env: &TestEnv, kind: Kind) {
         .expect("its CRD");
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
     env.api.delete(&path).await.expect("deleted");
-    let started = Instant::now();
+    let mut limit = Limit::new(DEADLINE);
     while env.api.get(&path).await.is_ok() {
-        assert!(started.elapsed() < DEADLINE, "{name} is still there");
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        limit.pause(|| format!("{name} is still there")).await;
     }
 }
 
@@ -38,15 +39,11 @@ fn times_logged(env: &TestEnv, kind: Kind, what: &str) -> usize {
 }
 
 async fn until_logged(env: &TestEnv, kind: Kind, what: &str, times: usize) {
-    let started = Instant::now();
+    let mut limit = Limit::new(DEADLINE);
     while times_logged(env, kind, what) < times {
-        assert!(
-            started.elapsed() < DEADLINE,
-            "{what} of {}:\n{}",
-            kind.kind,
-            env.log()
-        );
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        limit
+            .pause(|| format!("{what} of {}:\n{}", kind.kind, env.log()))
+            .await;
     }
     assert_eq!(
         times_logged(env, kind, what),

@@ -1,11 +1,11 @@
 //! The Events that a user sees with `kubectl describe` and `kubectl events`: one for each
 //! transition that needs attention, and none for a healthy resource.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use testkit::{DEADLINE, EVENT, MEMCACHED, TestEnv, condition};
+use testkit::{DEADLINE, EVENT, Limit, MEMCACHED, TestEnv, condition};
 
 /// Returns `type reason` and the count of each Event about the Memcached `name`, ordered by time.
 async fn events_of(env: &TestEnv, name: &str) -> Vec<(String, u64)> {
@@ -24,7 +24,7 @@ async fn events_of(env: &TestEnv, name: &str) -> Vec<(String, u64)> {
 }
 
 async fn until_events(env: &TestEnv, name: &str, expected: &[(&str, u64)]) {
-    let started = Instant::now();
+    let (started, mut limit) = (Instant::now(), Limit::new(DEADLINE));
     loop {
         let told = events_of(env, name).await;
         let told: Vec<_> = told
@@ -35,12 +35,9 @@ async fn until_events(env: &TestEnv, name: &str, expected: &[(&str, u64)]) {
             println!("{expected:?} after {:?}", started.elapsed());
             return;
         }
-        assert!(
-            started.elapsed() < DEADLINE,
-            "{told:?} instead of {expected:?}\n{}",
-            env.log()
-        );
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        limit
+            .pause(|| format!("{told:?} instead of {expected:?}\n{}", env.log()))
+            .await;
     }
 }
 

@@ -212,8 +212,7 @@ async fn winner_and_loser(env: &TestEnv) -> (Kind, Kind) {
             [true, _, true, _] => panic!("both are Ready: {nginx:#} {hello:#}"),
             _ => {}
         }
-        assert!(!limit.is_over(), "{nginx:#} {hello:#}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        limit.pause(|| format!("{nginx:#} {hello:#}")).await;
     }
 }
 

@@ -114,12 +114,9 @@ async fn a_new_default_image_rolls_two_at_a_time_and_user_changes_do_not_wait() 
     while paced_rollouts(&mut env, "waiting").await + paced_rollouts(&mut env, "rolling").await
         > 0.0
     {
-        assert!(
-            !limit.is_over(),
-            "the gauge does not return to 0:\n{}",
-            env.log()
-        );
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        limit
+            .pause(|| format!("the gauge does not return to 0:\n{}", env.log()))
+            .await;
     }
     env.stop_manager();
 

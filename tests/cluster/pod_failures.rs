@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use testkit::{
-    DEADLINE, Limit, MEMCACHED, POD, POLL, TestEnv, condition, is_degraded, is_ready, message,
+    DEADLINE, Limit, MEMCACHED, POD, TestEnv, condition, is_degraded, is_ready, message,
 };
 
 const SOON: Duration = Duration::from_secs(20);
@@ -80,8 +80,7 @@ async fn pod_of(env: &TestEnv, name: &str) -> String {
         if let Some(pod) = names.find(|pod| pod.starts_with(&format!("{name}-"))) {
             return pod.to_owned();
         }
-        assert!(!limit.is_over(), "{name} has no pod");
-        tokio::time::sleep(POLL).await;
+        limit.pause(|| format!("{name} has no pod")).await;
     }
 }
 

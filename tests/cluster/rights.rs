@@ -11,8 +11,8 @@ use crate::private;
 use testkit::audit::{self, Request};
 use testkit::http;
 use testkit::{
-    DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, RBAC, ROLE,
-    ROLE_BINDING, SERVICE, TestEnv, condition,
+    DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX, RBAC, ROLE, ROLE_BINDING,
+    SERVICE, TestEnv, condition,
 };
 
 const ACCOUNT: Kind = Kind {
@@ -163,19 +163,8 @@ async fn count_an_event(env: &TestEnv) {
         })
         .await;
     }
-    let counted = |requests: &[Request]| {
-        let mut requests = requests.iter();
-        requests.any(|request| request.resource == "events" && request.verb == "patch")
-    };
-    let started = Instant::now();
-    while !counted(&env.all_requests()) {
-        assert!(
-            started.elapsed() < DEADLINE,
-            "no count of an Event\n{}",
-            env.log()
-        );
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    let counts = |request: &Request| request.resource == "events" && request.verb == "patch";
+    env.until_requested(counts).await;
 }
 
 /// Asserts that nothing was forbidden and that all requests were made as this ServiceAccount.
@@ -264,11 +253,11 @@ async fn route_webhooks(env: &TestEnv, port: u16) {
     created.expect("an EndpointSlice");
 }
 
-/// Waits until `done`, for five times the duration of a certificate rotation.
+/// Waits until `done`; an idle machine has five times the duration of a certificate rotation.
 async fn until(env: &TestEnv, what: &str, mut done: impl FnMut() -> bool) {
-    let started = Instant::now();
+    let (started, mut limit) = (Instant::now(), Limit::new(Duration::from_secs(200)));
     while !done() {
-        let late = started.elapsed() > Duration::from_secs(200);
+        let late = limit.is_over();
         assert!(!late, "not in time: {what}\n{}", env.log());
         tokio::time::sleep(Duration::from_millis(200)).await;
     }

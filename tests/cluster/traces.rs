@@ -36,8 +36,7 @@ async fn received<T>(collector: &Collector, what: &str, find: impl Fn(&[Span]) -
             println!("{what}: after {:?}", began.elapsed());
             return found;
         }
-        assert!(!limit.is_over(), "{what} not in {spans:#?}");
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        limit.pause(|| format!("{what} not in {spans:#?}")).await;
     }
 }
 

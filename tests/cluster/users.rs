@@ -38,7 +38,7 @@ async fn the_commands_of_the_original_tutorials_work() {
         &[
             "wait",
             "--for=condition=Ready",
-            "--timeout=60s",
+            "--timeout=300s",
             "memcached/memcached-sample",
         ],
     );
@@ -94,7 +94,7 @@ async fn elasticweb_shows_its_image_and_with_wide_its_port() {
         &[
             "wait",
             "--for=condition=Ready",
-            "--timeout=60s",
+            "--timeout=300s",
             "ElasticWeb/elasticweb-sample",
         ],
     );

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use devcluster::Component;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::environment::{lease, renewals, start_admin};
+use crate::environment::{LEASE_DURATION, lease, renewals, start_admin};
 use crate::private;
-use testkit::TestEnv;
+use testkit::{Limit, TestEnv, load_factor};
 
 /// How long a leader continues without renewing the lease.
 const RENEW_DEADLINE: SignedDuration = SignedDuration::from_secs(10);
@@ -66,19 +66,15 @@ async fn a_leader_survives_5_s_without_api_server_and_exits_after_30_s() {
     let renewed: Timestamp = renewed.as_str().expect("a time").parse().expect("a time");
     let held = ended.duration_since(renewed);
     assert!(held >= RENEW_DEADLINE, "before the renew deadline: {held}");
-    assert!(took < 2 * RENEW_DEADLINE.unsigned_abs(), "{took:?}");
+    let limit = (2 * RENEW_DEADLINE.unsigned_abs()).mul_f64(load_factor());
+    assert!(took < limit, "{took:?}");
     tokio::time::sleep(Duration::from_secs(30).saturating_sub(began.elapsed())).await;
     resume();
-    let back = Instant::now();
+    let (back, mut limit) = (Instant::now(), Limit::new(2 * LEASE_DURATION));
     // The kubelet would restart the process that exited.
     let again = start_admin(&env, "c");
     while !standby.has_led() && !again.has_led() {
-        assert!(
-            back.elapsed() < 2 * Duration::from_secs(15),
-            "{}",
-            standby.log()
-        );
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        limit.pause(|| standby.log()).await;
     }
     println!(
         "a leader was elected {:?} after the API server was back",

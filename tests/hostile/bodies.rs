@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
-use testkit::Limit;
+use testkit::{Limit, load_factor};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::Barrier;
@@ -143,16 +143,17 @@ async fn endless_bodies_and_unread_responses_use_bounded_memory() {
         (ADMISSION, b"{\"a\":", None),
     ];
     let all_connected = Arc::new(Barrier::new(CLIENTS));
+    let limit = DEADLINE.mul_f64(load_factor());
     let clients = (0..CLIENTS).map(|number| {
         let (manager, all_connected) = (Arc::clone(&manager), Arc::clone(&all_connected));
         let (path, text, declared) = endless[number % endless.len()];
         tokio::spawn(async move {
-            let stream = timeout(DEADLINE, manager.connect(HOSTILE))
+            let stream = timeout(limit, manager.connect(HOSTILE))
                 .await
                 .unwrap()
                 .unwrap();
             all_connected.wait().await;
-            timeout(DEADLINE, send_repeatedly(stream, path, declared, text)).await
+            timeout(limit, send_repeatedly(stream, path, declared, text)).await
         })
     });
     let codes: Vec<_> = join_all(clients)

@@ -4,10 +4,10 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use devcluster::Environment;
 use serde_json::{Value, json};
+use testkit::{DEADLINE, Limit};
 
 use crate::chart;
 use crate::private;
@@ -55,9 +55,6 @@ const OTHERS: [(&str, &str, &str, &[&str]); 5] = [
     ),
 ];
 
-/// Many times longer than the API server takes to serve a new CRD.
-const DEADLINE: Duration = Duration::from_secs(60);
-
 /// Returns where Go keeps the module, in the version of the folder's `go.mod`.
 fn module(folder: &str, path: &str) -> PathBuf {
     let download = Command::new("go")
@@ -85,7 +82,7 @@ impl Server {
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
         let mut child = kubectl()
             .envs(self.environment.variables())
-            .arg("--request-timeout=60s")
+            .arg("--request-timeout=300s")
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -125,7 +122,7 @@ impl Server {
     }
 
     async fn until_accepted(&self, objects: &[Value], what: &str) {
-        let started = Instant::now();
+        let mut limit = Limit::new(DEADLINE);
         loop {
             match self.would_accept(objects) {
                 Ok(said) => {
@@ -136,9 +133,8 @@ impl Server {
                     return;
                 }
                 // Discovery may not list a new CRD yet.
-                Err(failed) => assert!(started.elapsed() < DEADLINE, "{what}: {failed}"),
+                Err(failed) => limit.pause(|| format!("{what}: {failed}")).await,
             }
-            tokio::time::sleep(Duration::from_millis(500)).await;
         }
     }
 }

@@ -26,7 +26,7 @@ impl Installation {
         let run = Command::new("make")
             .args(["--no-print-directory", target, "CARGO_BUILD=:"])
             .arg(format!("GENERATE={generate}"))
-            .arg(format!("KUBECTL={kubectl} --request-timeout=60s"))
+            .arg(format!("KUBECTL={kubectl} --request-timeout=300s"))
             .arg(format!("CARGO_TARGET_DIR={}", self.target.display()))
             .arg(format!("IMG={IMAGE}"))
             .envs(self.environment.variables())
@@ -85,7 +85,7 @@ async fn deploy_installs_everything_is_idempotent_and_undeploy_removes_everythin
         "deployment",
         "-n",
         NAMESPACE,
-        "--timeout=120s",
+        "--timeout=300s",
     ];
     let (rolled_out, said) = here.kubectl(&rollout);
     assert!(rolled_out, "{said}");

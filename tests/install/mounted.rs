@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use devcluster::Environment;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -17,12 +17,9 @@ use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use serde_json::Value;
-use testkit::Manager;
+use testkit::{DEADLINE, Limit, Manager};
 
 use crate::rendered::{overlay, scratch};
-
-/// The manager reads the files every 10 s.
-const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) type Issuer = CertifiedIssuer<'static, KeyPair>;
 
@@ -114,10 +111,9 @@ fn served(port: u16, host: &str, issuer: &Issuer) -> Option<Vec<u8>> {
 }
 
 async fn until_served(port: u16, host: &str, issuer: &Issuer, wanted: &[u8]) {
-    let started = Instant::now();
+    let (started, mut limit) = (Instant::now(), Limit::new(DEADLINE));
     while served(port, host, issuer).as_deref() != Some(wanted) {
-        assert!(started.elapsed() < DEADLINE, "{host} at {port}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        limit.pause(|| format!("{host} at {port}")).await;
     }
     println!("{host} after {:?}", started.elapsed());
 }

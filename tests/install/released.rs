@@ -5,11 +5,10 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use devcluster::Environment;
 use serde_json::{Value, json};
-use testkit::Manager;
+use testkit::{DEADLINE, Limit, Manager};
 
 use crate::chart::bundle;
 use crate::helm::{answer, helm, value_file};
@@ -19,7 +18,6 @@ use crate::rendered::{documents, kubectl, repository, scratch};
 const NAMESPACE: &str = "quartet-operator-system";
 const CRD: &str = "memcacheds.cache.example.com";
 const WEBHOOKS: &str = "quartet-operator-validating-webhook-configuration";
-const DEADLINE: Duration = Duration::from_secs(60);
 
 struct Cluster {
     environment: Environment,
@@ -71,11 +69,10 @@ impl Cluster {
     }
 
     async fn until_applied(&self, name: &str, object: &Value) {
-        let started = Instant::now();
+        let mut limit = Limit::new(DEADLINE);
         // For a moment the API server still calls deleted webhooks and does not serve new CRDs.
         while let Err(refused) = self.apply(name, object) {
-            assert!(started.elapsed() < DEADLINE, "{refused}");
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            limit.pause(|| refused).await;
         }
     }
 }
@@ -113,7 +110,7 @@ async fn upgrade_rollback_and_uninstall_of_a_release_keep_crds_and_resources() {
     let here = Cluster {
         environment: private.cluster.environment(),
     };
-    let ready = ["--wait", "--timeout=120s"];
+    let ready = ["--wait", "--timeout=300s"];
     let older = older_chart();
     let install = ["install", "quartet", &older, "--create-namespace"];
     here.helm(&[&install[..], &ready].concat(), &json!({}));
@@ -241,7 +238,7 @@ async fn a_manager_of(teams: &[&str], here: &Cluster, private: &private::Private
     let resource = format!("{CRD}/sessions");
     for team in teams {
         let is_ready = "--for=condition=Ready";
-        let ready = ["wait", is_ready, "--timeout=60s", &resource, "-n", team];
+        let ready = ["wait", is_ready, "--timeout=300s", &resource, "-n", team];
         if let Err(refused) = here.kubectl(&ready) {
             panic!("{refused}\n{}", running.log());
         }

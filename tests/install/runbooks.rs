@@ -2,16 +2,15 @@
 //! that need running pods, cert-manager or OLM must fail for exactly that reason.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use devcluster::Environment;
 use pulldown_cmark::{Event, Parser};
 use serde_json::{Value, json};
+use testkit::{DEADLINE, Limit};
 
 use crate::private;
 use crate::rendered::repository;
 
-const DEADLINE: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "quartet-operator-system";
 
 /// Placeholders of the runbooks for values of the reader.
@@ -71,7 +70,7 @@ impl Shell {
     /// Returns whether a line succeeded, and its output.
     fn run(&self, line: &str) -> (bool, String) {
         let watches = line.contains(" --watch");
-        let seconds = if watches { "5" } else { "90" };
+        let seconds = if watches { "5" } else { "300" };
         let output = Command::new("timeout")
             .args([seconds, "bash", "-o", "pipefail", "-c", line])
             .envs(self.environment.variables())
@@ -108,17 +107,17 @@ async fn every_command_of_the_runbooks_works() {
         "kubectl apply --server-side -k {}/crd",
         config.display()
     ));
-    shell.must("kubectl wait --for=condition=Established crd --all --timeout=60s");
+    shell.must("kubectl wait --for=condition=Established crd --all --timeout=300s");
     let sample = json!({
         "apiVersion": "cache.example.com/v1", "kind": "Memcached",
         "metadata": {"name": "sample", "annotations": {"note": "n"}}, "spec": {"replicas": 1},
     });
-    let began = Instant::now();
+    let mut limit = Limit::new(DEADLINE);
     while !shell
         .run(&format!("kubectl apply -f - <<'END'\n{sample}\nEND"))
         .0
     {
-        assert!(began.elapsed() < DEADLINE, "the CRD is not served");
+        limit.pause(|| "the CRD is not served").await;
     }
     shell.must(&format!(
         "kubectl apply --server-side -k {}/default",
@@ -151,7 +150,7 @@ async fn every_command_of_the_runbooks_works() {
             "kubectl -n {NAMESPACE} set env {manager} {variable}"
         ));
         shell.must(&format!(
-            "kubectl -n {NAMESPACE} rollout status {manager} --timeout=90s"
+            "kubectl -n {NAMESPACE} rollout status {manager} --timeout=300s"
         ));
     }
 

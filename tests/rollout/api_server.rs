@@ -4,18 +4,17 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use devcluster::{Cluster, Options};
 use k8s_openapi::ByteString;
 use quartet_operator::api::Kind;
 use quartet_operator::packaging::{crd, kinds, webhook};
 use serde_json::json;
-use tokio::time::sleep;
 
 use crate::certificates::Authority;
 use crate::load::Load;
-use testkit::{Answer, DEADLINE, Limit, POLL, Retries};
+use testkit::{Answer, DEADLINE, Limit, Retries};
 
 const HUB: &str = "/apis/cache.example.com/v1/namespaces/default/memcacheds";
 const SPOKE: &str = "/apis/cache.example.com/v1alpha1/namespaces/default/memcacheds";
@@ -76,13 +75,12 @@ impl ApiServer {
             let made = self.api.create(path, &object).await;
             made.expect("the API server accepts it");
         }
-        let started = Instant::now();
+        let mut limit = Limit::new(DEADLINE);
         while let Err(error) = create(&self.api, "new", TOO_MANY, true).await {
             if error.message.contains("denied the request") {
                 break;
             }
-            assert!(started.elapsed() < DEADLINE, "not called: {error:?}");
-            sleep(POLL).await;
+            limit.pause(|| format!("not called: {error:?}")).await;
         }
         let created = create(&self.api, "stored", 3, false).await;
         created.expect("an object");

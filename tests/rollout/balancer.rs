@@ -5,13 +5,13 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use testkit::{DEADLINE, POLL, http};
+use testkit::{DEADLINE, Limit, http};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
-use tokio::time::{interval, sleep};
+use tokio::time::interval;
 
 /// Failed probes in a row before a replica counts as not ready, as the kubelet's default; a replica
 /// that responds 503 because it stops is removed at once, as a deleted pod is.
@@ -104,10 +104,9 @@ impl Balancer {
             is_ready: false,
             probing,
         });
-        let started = Instant::now();
+        let mut limit = Limit::new(DEADLINE);
         while !self.is_ready(webhooks) {
-            assert!(started.elapsed() < DEADLINE, "{webhooks} is never ready");
-            sleep(POLL).await;
+            limit.pause(|| format!("{webhooks} is never ready")).await;
         }
     }
 

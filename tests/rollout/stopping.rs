@@ -10,7 +10,7 @@ use crate::client::Transport;
 use crate::kubeconfig;
 use crate::load::{Call, Load};
 use crate::replica::Replica;
-use testkit::{DEADLINE, Exit, Limit, POLL, http, load_factor};
+use testkit::{DEADLINE, Exit, Limit, http, load_factor};
 
 /// The `terminationGracePeriodSeconds: 10` of the scaffold's manifest.
 const GRACE_PERIOD: Duration = Duration::from_secs(10);
@@ -55,8 +55,7 @@ async fn a_stop_under_load_fails_no_call_and_has_its_phases_in_the_log() {
     kept.stop_connecting();
     made_anew.stop_connecting();
     while kept.idle() > 0 {
-        assert!(!limit.is_over(), "connections are still open");
-        sleep(POLL).await;
+        limit.pause(|| "connections are still open").await;
     }
     println!("no connection left after {:?}", told.elapsed());
 
@@ -95,8 +94,7 @@ async fn a_second_signal_ends_the_grace_period_at_once() {
     replica.manager.terminate();
     let mut limit = Limit::new(DEADLINE);
     while http::probe(health, "/readyz").await != Some(503) {
-        assert!(!limit.is_over(), "still ready");
-        sleep(POLL).await;
+        limit.pause(|| "still ready").await;
     }
     let exit = replica.stop().await;
     println!("ended {:?} after the second signal", exit.took);

@@ -237,8 +237,7 @@ impl TestEnv {
     pub(crate) async fn until_gone(&self, path: &str) {
         let mut limit = Limit::new(DEADLINE);
         while self.get(path).await.is_ok() {
-            assert!(!limit.is_over(), "{path} still exists");
-            tokio::time::sleep(POLL).await;
+            limit.pause(|| format!("{path} still exists")).await;
         }
     }
 

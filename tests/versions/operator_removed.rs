@@ -85,14 +85,7 @@ async fn where_the_original_version_is_not_served_nothing_is_lost() {
     without_conversion(&env).await;
 
     // The API server applies that within moments; until then no write is stored.
-    let started = std::time::Instant::now();
-    while env.get(&spoke).await.is_ok() {
-        assert!(
-            started.elapsed() < crate::environment::DEADLINE,
-            "still served"
-        );
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    env.until_gone(&spoke).await;
     let written = env.merge(&spoke, json!({"spec": {"size": 5}})).await;
     assert_eq!(written.expect_err("is not served").code, 404);
     let grown = env.merge(&hub, json!({"spec": {"replicas": 3}})).await;

@@ -3,14 +3,14 @@
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::built::built;
-use testkit::http;
+use testkit::{Limit, http};
 
-/// The most time to wait for any state, on a busy machine.
+/// The most time to wait for any state, on an idle machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The folder with `prometheus` and `promtool`.
@@ -116,10 +116,9 @@ impl Prometheus {
 
     /// Waits until Prometheus answers.
     pub(crate) async fn ready(&self) {
-        let began = Instant::now();
+        let mut limit = Limit::new(DEADLINE);
         while TcpStream::connect(&self.address).is_err() {
-            assert!(began.elapsed() < DEADLINE, "Prometheus does not start");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            limit.pause(|| "Prometheus does not start").await;
         }
     }
 

@@ -17,20 +17,16 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use serde_json::Value;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
 
 use super::life::{KINDS, Stored};
 use crate::oracle::process::{Process, Seen};
 use crate::oracle::status::Statuses;
 use crate::rig::{STRANGER, WATCHED, stranger};
 use testkit::Manager;
-use testkit::{DEPLOYMENT, Kind, NAMESPACE, SERVICE, TestEnv};
+use testkit::{DEADLINE, DEPLOYMENT, Kind, Limit, NAMESPACE, SERVICE, TestEnv};
 
 /// How often it is looked whether something is so, which asks nobody.
 pub(crate) const POLL: Duration = Duration::from_millis(100);
-
-/// A manager is at work within this, on a machine that does much else.
-const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// See the top of this file.
 pub(crate) struct Fleet {
@@ -112,7 +108,7 @@ impl Fleet {
 
     /// Waits until the manager that runs watches everything.
     pub(crate) async fn until_watching(&self) {
-        let began = Instant::now();
+        let mut limit = Limit::new(DEADLINE);
         loop {
             let user = format!("{}-{}", self.stage.namespace, self.managers().starts);
             let journal = self.proxy.journal();
@@ -127,12 +123,7 @@ impl Fleet {
             if WATCHED.iter().all(|it| watches(it)) {
                 return;
             }
-            assert!(
-                began.elapsed() < STARTS_WITHIN,
-                "no watches:\n{}",
-                self.log()
-            );
-            sleep(Duration::from_millis(100)).await;
+            limit.pause(|| format!("no watches:\n{}", self.log())).await;
         }
     }
 

@@ -36,8 +36,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             rig.converge().await;
             let mut limit = Limit::new(WRITTEN_WITHIN);
             while rig.stage.get(LEASE, LEASE_NAME).await.is_none() {
-                assert!(!limit.is_over(), "there is no new Lease");
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                limit.pause(|| "there is no new Lease").await;
             }
         }
         .boxed()
@@ -88,8 +87,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 let rules = rig.work_in_spite_of(vec![rule]).await;
                 let mut limit = Limit::new(WRITTEN_WITHIN);
                 while rules.iter().any(|rule| rule.took_effect() < 2) {
-                    assert!(!limit.is_over(), "the test bites");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    limit.pause(|| "the test bites").await;
                 }
             }
             .boxed()

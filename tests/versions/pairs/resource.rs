@@ -3,14 +3,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kube::core::Status;
 use quartet_operator::api::conversion::convert;
 use quartet_operator::api::replicas::Pods;
 use quartet_operator::api::{Kind, Version};
 use serde_json::{Value, json};
-use testkit::Answer;
+use testkit::{Answer, Limit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::values::PORTS;
@@ -216,10 +216,10 @@ impl<'w> Walker<'w> {
         let mut children = self.children(spec).await?;
         // A change of only the annotation, in the original version, keeps the generation: the API
         // server increments it for changes of the written version.
-        let started = Instant::now();
+        let mut limit = Limit::new(SETTLED);
         while let Some(expected) = expected
             && children != *expected.children
-            && started.elapsed() < SETTLED
+            && !limit.is_over()
         {
             tokio::time::sleep(POLL).await;
             children = self.children(spec).await?;

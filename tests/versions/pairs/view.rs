@@ -10,6 +10,7 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams, WatchEvent, WatchParams}
 use kube::core::ApiResource;
 use quartet_operator::packaging::kinds;
 use serde_json::{Value, json};
+use testkit::load_factor;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
@@ -76,8 +77,9 @@ impl ClusterView {
                 changed.await;
             }
         };
-        let waited = tokio::time::timeout(DEADLINE, wait).await;
-        waited.map_err(|_| format!("not so within {DEADLINE:?}: {:#?}", self.get(name)))
+        let limit = DEADLINE.mul_f64(load_factor());
+        let waited = tokio::time::timeout(limit, wait).await;
+        waited.map_err(|_| format!("not so within {limit:?}: {:#?}", self.get(name)))
     }
 
     fn get(&self, name: &str) -> Option<Value> {

@@ -3,11 +3,11 @@
 //! release's manager continues with it.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use quartet_operator::api::conversion::convert;
 use quartet_operator::packaging::kinds;
 use serde_json::{Map, Value, json};
+use testkit::Limit;
 
 use super::installation::{CONFIGURATION, NAMESPACE, Release, install, start, stop, until_served};
 use super::load::{self, Asked, LIVE};
@@ -188,15 +188,14 @@ async fn this_release_continues_with_the_state_of_the_previous_one() {
         env.until(&path, "its pod runs", runs).await;
     }
     // The restored status has this value before a pod exists.
-    let started = Instant::now();
+    let mut limit = Limit::new(DEADLINE);
     let left_alone = loop {
         let found = load::left_alone(&env).await;
         let of = |plural: &str| found.keys().filter(|it| it.starts_with(plural)).count();
         if [of("deployments"), of("replicasets"), of("pods")] == [4, 4, 4] {
             break found;
         }
-        assert!(started.elapsed() < DEADLINE, "{found:?}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        limit.pause(|| format!("{found:?}")).await;
     };
 
     install(&env, &Release::this_checkout()).await;

@@ -4,13 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
 
 use quartet_operator::packaging::kinds;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
-use testkit::{Answer, Manager, http, own_address};
-use tokio::time::sleep;
+use testkit::{Answer, Limit, Manager, http, own_address};
 
 use crate::environment::{DEADLINE, TestEnv, crd_path};
 
@@ -135,14 +133,11 @@ pub(crate) async fn start(env: &TestEnv, release: &Release) -> Replica {
     let health = replica.manager.address_of("health probes").await;
     let health = health.parse().expect("an address");
     let webhooks = replica.manager.address_of("webhooks").await;
-    let started = Instant::now();
+    let mut limit = Limit::new(DEADLINE);
     while http::probe(health, "/readyz").await != Some(200) {
-        assert!(
-            started.elapsed() < DEADLINE,
-            "not ready:\n{}",
-            replica.log()
-        );
-        sleep(std::time::Duration::from_millis(100)).await;
+        limit
+            .pause(|| format!("not ready:\n{}", replica.log()))
+            .await;
     }
     let (_, port) = webhooks.rsplit_once(':').expect("a port");
     let port: u16 = port.parse().expect("a port");
@@ -177,7 +172,7 @@ pub(crate) async fn until_served(env: &TestEnv) {
             crd.pointer(bundle).is_some_and(Value::is_string)
         };
         env.until(&crd_path(kind), "has a caBundle", crd).await;
-        let started = Instant::now();
+        let mut limit = Limit::new(DEADLINE);
         loop {
             let mut sample =
                 quartet_operator::packaging::sample::sample(kind, &kind.hub).expect("one");
@@ -190,9 +185,8 @@ pub(crate) async fn until_served(env: &TestEnv) {
             match answer {
                 Err(status) if status.message.contains("denied the request") => break,
                 Err(status) if status.reason == "Invalid" => break,
-                answer => assert!(started.elapsed() < DEADLINE, "not called: {answer:?}"),
+                answer => limit.pause(|| format!("not called: {answer:?}")).await,
             }
-            sleep(std::time::Duration::from_millis(100)).await;
         }
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::error::{Doing, Error, Result};
+use crate::load::load_factor;
 
 impl Cluster {
     /// Runs the kubectl that belongs to this cluster, as its administrator.
@@ -78,7 +79,8 @@ impl Cluster {
         let names = applied
             .lines()
             .filter_map(|line| line.split_whitespace().next());
-        let mut wait = vec!["wait", "--for=condition=Established", "--timeout=60s"];
+        let limit = format!("--timeout={}s", (60.0 * load_factor()).ceil());
+        let mut wait = vec!["wait", "--for=condition=Established", &limit];
         wait.extend(names);
         self.kubectl_ok(&wait)?;
         Ok(applied)

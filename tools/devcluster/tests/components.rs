@@ -40,9 +40,10 @@ fn ready_replicas(cluster: &Cluster) -> u64 {
 }
 
 fn wait_until(what: &str, limit: Duration, condition: impl Fn() -> bool) {
-    let began = Instant::now();
+    let (began, mut highest) = (Instant::now(), load_factor());
     while !condition() {
-        let limit = limit.mul_f64(load_factor());
+        highest = highest.max(load_factor());
+        let limit = limit.mul_f64(highest);
         assert!(began.elapsed() < limit, "not within {limit:?}: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }

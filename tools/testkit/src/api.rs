@@ -69,8 +69,7 @@ impl ApiServer {
     pub async fn until_created(&self, path: &str, object: &Value) {
         let mut limit = Limit::new(DEADLINE);
         while let Err(refused) = self.create(path, object).await {
-            assert!(!limit.is_over(), "{path}: {refused:?}");
-            tokio::time::sleep(POLL).await;
+            limit.pause(|| format!("{path}: {refused:?}")).await;
         }
     }
 

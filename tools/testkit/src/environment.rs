@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::audit::{self, Request};
-use crate::{ApiServer, DEADLINE, Exit, Kind, Limit, Manager, POLL, Retries};
+use crate::{ApiServer, DEADLINE, Exit, Kind, Limit, Manager, Retries};
 
 /// A namespace and a manager that watches it.
 pub struct TestEnv {
@@ -181,12 +181,9 @@ impl TestEnv {
     pub async fn until_gone(&self, kind: Kind, name: &str) {
         let mut limit = Limit::new(DEADLINE);
         while let Some(object) = self.get(kind, name).await {
-            assert!(
-                !limit.is_over(),
-                "{} {name} still exists: {object:#}",
-                kind.kind
-            );
-            tokio::time::sleep(POLL).await;
+            limit
+                .pause(|| format!("{} {name} still exists: {object:#}", kind.kind))
+                .await;
         }
     }
 
@@ -223,8 +220,7 @@ impl TestEnv {
             if requests.iter().any(&is_wanted) {
                 return requests;
             }
-            assert!(!limit.is_over(), "not requested: {requests:?}");
-            tokio::time::sleep(POLL).await;
+            limit.pause(|| format!("not requested: {requests:?}")).await;
         }
     }
 
@@ -256,8 +252,7 @@ impl TestEnv {
             {
                 return;
             }
-            assert!(!limit.is_over(), "{name} is not established");
-            tokio::time::sleep(POLL).await;
+            limit.pause(|| format!("{name} is not established")).await;
         }
     }
 }

@@ -26,7 +26,8 @@ pub use self::limit::Limit;
 pub use self::manager::{Exit, Manager, manager, sum};
 pub use self::within::{is_degraded, is_not_ready_for, message};
 
-/// The most time that anything may take: at least five times every promised figure.
+/// The most time that anything may take on an idle machine: at least five times every promised
+/// figure. See [`Limit`].
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// How long a test checks that the manager writes nothing more: more than twice as long as the

@@ -1,8 +1,11 @@
 //! Time limits that grow with the load of the machine.
 
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 
-use crate::load_factor;
+use tokio::time::{Sleep, sleep};
+
+use crate::{POLL, load_factor};
 
 /// The time limit of an idle machine, from now on, times the highest [load](load_factor) since then.
 #[derive(Debug)]
@@ -26,5 +29,15 @@ impl Limit {
     pub fn is_over(&mut self) -> bool {
         self.load = self.load.max(load_factor());
         self.began.elapsed() > self.idle.mul_f64(self.load)
+    }
+
+    /// The pause of a loop that waits for something: one [poll interval](POLL).
+    ///
+    /// # Panics
+    /// With the text of `failure` if the time is over.
+    #[track_caller]
+    pub fn pause<T: Display>(&mut self, failure: impl FnOnce() -> T) -> Sleep {
+        assert!(!self.is_over(), "{}", failure());
+        sleep(POLL)
     }
 }

@@ -147,11 +147,11 @@ impl Manager {
 
     /// Sends SIGTERM and returns how it exited.
     pub fn stop(mut self) -> Exit {
-        let told = Instant::now();
+        let (told, mut limit) = (Instant::now(), Limit::new(DEADLINE));
         if !self.terminate() {
             let _ = self.child.kill();
         }
-        while self.runs() && told.elapsed() < DEADLINE {
+        while self.runs() && !limit.is_over() {
             std::thread::sleep(Duration::from_millis(5));
         }
         let took = told.elapsed();

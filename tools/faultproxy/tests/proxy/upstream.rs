@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 /// Long for the loopback network, and short for a test that waits for its end.
 pub(crate) const SILENCE: Duration = Duration::from_millis(300);
 /// Longer than any response takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/ns/deployments/a";
 pub(crate) const LIST: &str = "/apis/apps/v1/namespaces/ns/deployments";
