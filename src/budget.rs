@@ -114,7 +114,7 @@ pub(crate) const EVENT_BUFFER: usize = 256 * KIB;
 /// Memory of the answer that is read: an event in a buffer of 16 MiB, and as text. A page is there twice.
 #[cfg(test)]
 const LONG_ANSWER_BYTES: usize = 16 * MIB + LIST_BYTES;
-/// Number of watches: of each kind, its types of children, and pods.
+/// Number of watches: of each kind, its types of children, pods, and the Lease.
 #[cfg(test)]
 const WATCHES: usize = 8;
 

@@ -1,7 +1,7 @@
 //! When a stream of kube's watcher begins again with a list.
 
 use futures::{Stream, StreamExt, stream};
-use kube::runtime::watcher::{self, Event};
+use kube::runtime::watcher;
 
 use super::error::AnswerTooLong;
 
@@ -22,9 +22,9 @@ const PAGE_SIZE: u32 = 100;
 /// Also with smaller pages, after one that is too long. `begin` gets their size.
 pub(crate) fn relisting<S, T>(
     begin: impl Fn(u32) -> S + Send,
-) -> impl Stream<Item = watcher::Result<Event<T>>> + Send
+) -> impl Stream<Item = watcher::Result<T>> + Send
 where
-    S: Stream<Item = watcher::Result<Event<T>>> + Send,
+    S: Stream<Item = watcher::Result<T>> + Send,
     T: Send,
 {
     stream::unfold((begin, PAGE_SIZE, None), async |(begin, size, running)| {

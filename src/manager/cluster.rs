@@ -1,17 +1,21 @@
 //! The clients of the API server: its address, the credentials, and the deadlines of all requests.
 //! Builds clients; sends no requests.
 
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::time::Duration;
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderValue, header::USER_AGENT};
+use hyper_rustls::HttpsConnector;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use kube::Client;
+use kube::client::middleware::{AuthLayer, ExtraHeadersLayer};
 use kube::client::{ClientBuilder, ConfigExt as _};
 use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use tokio::task::spawn_blocking;
 use tower::layer::layer_fn;
 use tower::timeout::TimeoutLayer;
 use tower::{BoxError, ServiceBuilder};
@@ -84,78 +88,101 @@ pub enum ClusterError {
 /// Finds the cluster in controller-runtime's order: the file `kubeconfig`, then
 /// `KUBECONFIG`, then the pod's service account, then `~/.kube/config`.
 ///
+/// Runs the credential plugin of a kubeconfig, without a deadline.
+///
 /// (`kube::Config::infer` prefers a kubeconfig in the home directory to the service account, and hides
 /// the error of the first source.)
 pub(super) async fn connect(
     kubeconfig: Option<&Path>,
     requests: &RequestCounter,
-) -> Result<Clients, ClusterError> {
+) -> Result<(Clients, Access), ClusterError> {
     // rustls uses the first provider that is installed; another one may be linked in.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut config = found(kubeconfig).await?;
     config.headers.push((USER_AGENT, user_agent()));
-    Ok(Clients {
-        calls: client(&config, CALL_TIMEOUT, CALL_TIMEOUT, requests)?,
-        watches: client(&config, LIST_TIMEOUT, STREAM_TIMEOUT, requests)?,
+    if let Some(plugin) = &config.auth_info.exec {
+        let command = &plugin.command;
+        tracing::info!(command, "running the credential plugin of the kubeconfig");
+    }
+    let copy = config.clone();
+    // A plugin may wait for minutes for a login in a browser. Signals are handled meanwhile.
+    let access = spawn_blocking(move || Access::of(&copy)).await;
+    let access = access.unwrap_or_else(|error| resume_unwind(error.into_panic()))?;
+    let clients = Clients {
+        calls: access.for_calls(&config, requests),
+        watches: access.client(&config, LIST_TIMEOUT, STREAM_TIMEOUT, requests),
         server: config.cluster_url.to_string(),
         config,
-    })
-}
-
-/// Another client of the same cluster for single reads and writes, with its own connections and the
-/// timeout `limit`.
-///
-/// # Errors
-/// As [`connect`].
-pub(super) fn connect_once_more(
-    clients: &Clients,
-    requests: &RequestCounter,
-    limit: Duration,
-) -> Result<Client, ClusterError> {
-    client(&clients.config, limit, limit, requests)
-}
-
-/// A client as `kube::Client::try_from` builds it, but for retries (the work queue has the latest state
-/// of an object), the log of its requests, and [`READ_BYTES`].
-fn client(
-    config: &Config,
-    until_answered: Duration,
-    between_reads: Duration,
-    requests: &RequestCounter,
-) -> Result<Client, ClusterError> {
-    let failed = |source| ClusterError::Client {
-        server: config.cluster_url.to_string(),
-        source: Box::new(source),
     };
-    if let Some(proxy) = &config.proxy_url {
-        let proxy = proxy.host().unwrap_or_default().to_owned();
-        return Err(ClusterError::Proxy { proxy });
+    Ok((clients, access))
+}
+
+/// What all clients of a cluster share, because kube runs a plugin of the kubeconfig to make it: once for
+/// the TLS connector and once for the credentials.
+pub(super) struct Access {
+    tls: HttpsConnector<HttpConnector>,
+    credentials: Option<AuthLayer>,
+    headers: ExtraHeadersLayer,
+}
+
+impl Access {
+    /// Blocks while a plugin runs.
+    fn of(config: &Config) -> Result<Self, ClusterError> {
+        let failed = |source| ClusterError::Client {
+            server: config.cluster_url.to_string(),
+            source: Box::new(source),
+        };
+        if let Some(proxy) = &config.proxy_url {
+            let proxy = proxy.host().unwrap_or_default().to_owned();
+            return Err(ClusterError::Proxy { proxy });
+        }
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        // As client-go. Otherwise the first request of a connection waits 40 ms for the delayed
+        // acknowledgement of the end of the TLS handshake.
+        tcp.set_nodelay(true);
+        let tls = config.rustls_https_connector_with_connector(tcp);
+        Ok(Self {
+            tls: tls.map_err(failed)?,
+            credentials: config.auth_layer().map_err(failed)?,
+            headers: config.extra_headers_layer().map_err(failed)?,
+        })
     }
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    // As client-go. Otherwise the first request of a connection waits 40 ms for the delayed
-    // acknowledgement of the end of the TLS handshake.
-    tcp.set_nodelay(true);
-    let tls = config.rustls_https_connector_with_connector(tcp);
-    let mut connector = TimeoutConnector::new(tls.map_err(failed)?);
-    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    connector.set_read_timeout(Some(between_reads));
-    connector.set_write_timeout(Some(CALL_TIMEOUT));
-    // Otherwise the idle time of a pooled connection counts towards the timeout of the next response.
-    connector.set_reset_reader_on_write(true);
-    let exchange = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-        .http1_max_buf_size(READ_BYTES)
-        .build(connector);
-    let host = config.cluster_url.authority().map_or("", Authority::as_str);
-    let service = ServiceBuilder::new()
-        .layer(layer_fn(|client| requests.counted(client, host)))
-        .layer(TimeoutLayer::new(until_answered))
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer().map_err(failed)?)
-        .layer(config.extra_headers_layer().map_err(failed)?)
-        .map_err(BoxError::from)
-        .service(exchange);
-    Ok(ClientBuilder::new(service, config.default_namespace.as_str()).build())
+
+    /// A client for single reads and writes, with its own connections.
+    pub(super) fn for_calls(&self, config: &Config, requests: &RequestCounter) -> Client {
+        self.client(config, CALL_TIMEOUT, CALL_TIMEOUT, requests)
+    }
+
+    /// A client as `kube::Client::try_from` builds it, but for retries (the work queue has the latest state
+    /// of an object), the log of its requests, and [`READ_BYTES`].
+    fn client(
+        &self,
+        config: &Config,
+        until_answered: Duration,
+        between_reads: Duration,
+        requests: &RequestCounter,
+    ) -> Client {
+        let mut connector = TimeoutConnector::new(self.tls.clone());
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        connector.set_read_timeout(Some(between_reads));
+        connector.set_write_timeout(Some(CALL_TIMEOUT));
+        // Otherwise the idle time of a pooled connection counts towards the timeout of the next response.
+        connector.set_reset_reader_on_write(true);
+        let exchange = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+            .http1_max_buf_size(READ_BYTES)
+            .build(connector);
+        let host = config.cluster_url.authority().map_or("", Authority::as_str);
+        let service = ServiceBuilder::new()
+            .layer(layer_fn(|client| requests.counted(client, host)))
+            .layer(TimeoutLayer::new(until_answered))
+            .layer(config.base_uri_layer())
+            .option_layer(self.credentials.as_ref())
+            .layer(&self.headers)
+            .map_err(BoxError::from)
+            .service(exchange);
+        ClientBuilder::new(service, config.default_namespace.as_str()).build()
+    }
 }
 
 async fn found(file: Option<&Path>) -> Result<Config, ClusterError> {
@@ -224,18 +251,14 @@ mod tests {
         assert!(of("a") && !of("b"));
     }
 
-    #[tokio::test]
-    async fn a_proxy_is_rejected_with_its_host_and_without_its_password() {
+    #[test]
+    fn a_proxy_is_rejected_with_its_host_and_without_its_password() {
         let mut config = Config::new("https://127.0.0.1:1".parse().expect("a URL"));
-        let built = |config: &Config| {
-            let requests = RequestCounter::registered(&mut Default::default());
-            client(config, CALL_TIMEOUT, CALL_TIMEOUT, &requests)
-        };
         let _ = rustls::crypto::ring::default_provider().install_default();
-        assert!(built(&config).is_ok());
+        assert!(Access::of(&config).is_ok());
         let proxy = "http://user:secret@proxy.example.com:3128";
         config.proxy_url = Some(proxy.parse().expect("a URL"));
-        let error = built(&config).err().expect("an error").to_string();
+        let error = Access::of(&config).err().expect("an error").to_string();
         assert!(error.contains("proxy.example.com"), "{error}");
         assert!(!error.contains("secret"), "{error}");
     }

@@ -50,7 +50,6 @@ pub(super) fn run(
         max_concurrent_rollouts: config.max_concurrent_rollouts,
         namespaces: config.watch_namespaces.clone(),
         shard: config.shard.clone(),
-        follow_stored_version: true,
         metrics: Arc::new(Metrics::register(registry)),
         leadership: leadership.unwrap_or_else(Leadership::sole),
     };

@@ -59,7 +59,8 @@ pub use traces::TracesError;
 /// # Errors
 /// [`ClusterError`]: no client can be built.
 pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Clients, ClusterError> {
-    cluster::connect(kubeconfig, &RequestCounter::default()).await
+    let (clients, _) = cluster::connect(kubeconfig, &RequestCounter::default()).await?;
+    Ok(clients)
 }
 
 /// Runs the manager until a signal or the end of a part. Logs errors.
@@ -126,17 +127,28 @@ async fn start_and_stop(
     let mut registry = metrics::registry(config.shard.as_ref());
     let requests = RequestCounter::registered(&mut registry);
     let reads = certificates::Reads::registered(&mut registry);
-    let clients = cluster::connect(config.kubeconfig.as_deref(), &requests).await?;
-    let election = Election::prepare(&config, &clients, &requests)?;
-    // All ports are bound before the other parts start, so that a port in use interrupts no reconcile.
-    let health = listen(
-        "health probes",
-        "--health-probe-bind-address",
-        &config.health_address,
-    )
-    .await?;
-    let metrics = listen("metrics", "--metrics-bind-address", &config.metrics_address).await?;
-    let webhooks = listen("webhooks", "--webhook-port", &config.webhook_address).await?;
+    let prepared = async {
+        let kubeconfig = config.kubeconfig.as_deref();
+        let (clients, access) = cluster::connect(kubeconfig, &requests).await?;
+        let election = Election::prepare(&config, &clients, &access, &requests)?;
+        // All ports are bound before the other parts start, so that a port in use interrupts no reconcile.
+        let health = listen(
+            "health probes",
+            "--health-probe-bind-address",
+            &config.health_address,
+        )
+        .await?;
+        let metrics = listen("metrics", "--metrics-bind-address", &config.metrics_address).await?;
+        let webhooks = listen("webhooks", "--webhook-port", &config.webhook_address).await?;
+        Ok::<_, RunError>((clients, election, health, metrics, webhooks))
+    };
+    let (clients, election, health, metrics, webhooks) = tokio::select! {
+        prepared = prepared => prepared?,
+        signal = signals.next() => {
+            tracing::info!(signal, "stopped before the start");
+            return Ok(());
+        }
+    };
 
     log_start(&config, &clients);
     let mut process = Process::new();

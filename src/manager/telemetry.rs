@@ -111,7 +111,8 @@ impl LogControl {
 }
 
 /// kube's client and watcher and the SDK of OpenTelemetry log each failed request, and return the error too.
-/// Their callers log it with the object and the reaction, so the first line is omitted.
+/// Their callers log it with the object and the reaction, so the first line is omitted. Nobody else logs that
+/// kube cannot read the CA bundle again.
 fn filter(level: LogLevel) -> Targets {
     let targets = Targets::new()
         .with_default(LevelFilter::from(level))
@@ -120,6 +121,7 @@ fn filter(level: LogLevel) -> Targets {
     match level {
         LogLevel::Error | LogLevel::Warn | LogLevel::Info => {
             let targets = targets.with_target("kube_client::client", LevelFilter::OFF);
+            let targets = targets.with_target("kube_client::client::tls", LevelFilter::from(level));
             let targets = targets.with_target("kube_runtime::watcher", LevelFilter::OFF);
             targets.with_target("opentelemetry", LevelFilter::OFF)
         }
@@ -243,7 +245,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_failed_request_is_not_logged_twice() {
+    fn a_failed_request_is_not_logged_twice_and_a_failed_reload_of_the_ca_is_logged() {
+        let tls = "kube_client::client::tls::rustls_tls";
+        assert!(filter(LogLevel::Info).would_enable(tls, &Level::WARN));
+        assert!(!filter(LogLevel::Error).would_enable(tls, &Level::WARN));
         assert!(
             !filter(LogLevel::Info).would_enable("kube_client::client::builder", &Level::ERROR)
         );

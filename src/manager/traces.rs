@@ -47,12 +47,13 @@ impl Traces {
         let Some(settings) = Settings::read(variable)? else {
             return Ok(None);
         };
+        let spans = Spans::default();
+        let last_error = spans.last_error.clone();
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(Transport::new(&settings, runtime.clone())?)
+            .with_http_client(Transport::new(&settings, runtime.clone(), last_error)?)
             .with_timeout(settings.timeout)
             .build()?;
-        let spans = Spans::default();
         let provider = SdkTracerProvider::builder()
             .with_resource(resource(
                 &EnvResourceDetector::new().detect(),

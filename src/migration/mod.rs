@@ -90,14 +90,17 @@ pub fn run(options: &MigrateStorage) -> Result<(), MigrationError> {
         .enable_all()
         .build()
         .map_err(MigrationError::Runtime)?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         // The first process of a container ends at a signal only if it handles it.
         let mut signals = Signals::listen().map_err(MigrationError::Runtime)?;
         tokio::select! {
             result = migrate_all(options) => result,
             signal = signals.next() => Err(MigrationError::Stopped(signal)),
         }
-    })
+    });
+    // A plugin of the kubeconfig may still run.
+    runtime.shutdown_background();
+    result
 }
 
 async fn migrate_all(options: &MigrateStorage) -> Result<(), MigrationError> {

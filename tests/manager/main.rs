@@ -8,4 +8,5 @@ mod metrics;
 #[path = "../support/metrics_list.rs"]
 mod metrics_list;
 mod outage;
+mod plugin;
 mod process;

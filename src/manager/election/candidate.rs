@@ -134,15 +134,9 @@ impl Candidate {
         }
     }
 
-    /// The latest start and the latest end of a write of this process; `None` if it does not lead.
-    pub(super) fn leads_until(&self) -> Option<(Moment, Moment)> {
-        match self.role {
-            Role::Leading { renewed } if !self.is_resigning => Some((
-                renewed + self.timing.renew_deadline,
-                renewed + self.timing.lease_duration,
-            )),
-            _ => None,
-        }
+    /// When no write of this process may start any more; `None` if it does not lead.
+    pub(super) fn leads_until(&self) -> Option<Moment> {
+        self.deadline().filter(|_| !self.is_resigning)
     }
 
     /// The known holder of the lease; empty if there is none.
@@ -289,7 +283,12 @@ impl Candidate {
         if is_mine || record.holder.is_empty() {
             return Some((now, take));
         }
-        let expires = changed + record.duration.unwrap_or(self.timing.lease_duration);
+        // As in client-go, a user who shortens the duration makes others take the lease earlier.
+        let expires = changed
+            + match record.duration.is_zero() {
+                true => self.timing.lease_duration,
+                false => record.duration,
+            };
         let silent = self.heard + self.timing.retry_period * SILENCE;
         Some(match now >= expires || expires <= silent {
             true => (expires, take),
@@ -329,8 +328,9 @@ impl Candidate {
             // It may have existed until just now.
             Known::Nothing => now,
             Known::Absent { free } => *free,
+            // Another process may have taken it since, also if the last known one was released.
             Known::Lease { lease, .. } => {
-                now + lease.record.duration.unwrap_or(self.timing.lease_duration)
+                now + lease.record.duration.max(self.timing.lease_duration)
             }
         };
         self.known = Known::Absent { free };

@@ -44,8 +44,9 @@ pub(crate) struct Driver {
 struct Logged {
     leads: bool,
     holder: String,
-    /// A request failed or was rejected.
-    is_failing: bool,
+    /// The last request that failed or was rejected was a read, or a write; `None` if the lease has been
+    /// available since.
+    failed_read: Option<bool>,
 }
 
 /// A request in progress, if any.
@@ -135,16 +136,20 @@ impl Driver {
 
     fn answered(&mut self, answer: Result<Option<Object>, LeaseError>) {
         let read_from = self.read_from.take();
+        let is_read = read_from.is_some();
         let reply = match &answer {
             Ok(Some(object)) => Reply::Lease(lease(object)),
             Ok(None) => Reply::Absent,
             Err(_) => Reply::Failed,
         };
+        let is_available = answer.as_ref().err().is_none_or(LeaseError::is_conflict);
+        // A process that may only read reads after each write that was rejected.
+        let is_over = |failed_read: &mut bool| is_available && (*failed_read || !is_read);
+        if self.logged.failed_read.take_if(is_over).is_some() {
+            tracing::info!("the lease is available again");
+        }
         match &answer {
             Ok(object) => {
-                if std::mem::take(&mut self.logged.is_failing) {
-                    tracing::info!("the lease is available again");
-                }
                 if let Some((version, known)) = object.as_ref().map(version_of).zip(read_from)
                     && version < known
                 {
@@ -165,7 +170,7 @@ impl Driver {
             Err(error) => {
                 let (lease, namespace) = (&self.leases.name, &self.leases.namespace);
                 let error = error_report(error);
-                match std::mem::replace(&mut self.logged.is_failing, true) {
+                match self.logged.failed_read.replace(is_read) == Some(is_read) {
                     true => tracing::debug!(lease, error, "the lease request failed again"),
                     false => tracing::warn!(
                         lease,
@@ -205,7 +210,7 @@ impl Driver {
     /// Updates the fence, the metrics and the log.
     fn publish(&mut self) {
         let until = self.candidate.leads_until();
-        self.fence.set(until.map(|(begin, _)| begin));
+        self.fence.set(until);
         let leads = until.is_some();
         self.metrics.leads.set(leads.into());
         let has_led = std::mem::replace(&mut self.logged.leads, leads);

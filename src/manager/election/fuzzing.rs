@@ -47,8 +47,8 @@ pub fn follow(told: &[Told<'_>]) -> usize {
                 }
             }
             Told::Answered(text) => {
-                let object = serde_json::from_slice::<Object>(text);
-                let reply = object.map_or(Reply::Failed, |it| Reply::Lease(lease::lease(&it)));
+                let read = serde_json::from_slice::<lease::Readable>(text);
+                let reply = read.map_or(Reply::Failed, |it| Reply::Lease(lease::lease(&it.0)));
                 // The API server replies to a write with the written object.
                 let is_mine = matches!(&reply, Reply::Lease(it) if &*it.record.holder == IDENTITY);
                 let is_write = matches!(
@@ -83,8 +83,8 @@ pub fn follow(told: &[Told<'_>]) -> usize {
             asked = Some(request);
         }
         let leads = candidate.leads_until();
-        if let Some((begins, ends)) = leads {
-            assert!(now < begins && begins < ends, "it leads past its time");
+        if let Some(closes) = leads {
+            assert!(now < closes, "it leads past its time");
             assert!(!is_over);
         }
         led += usize::from(leads.is_some() && !was_leading);

@@ -11,10 +11,12 @@ use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::runtime::watcher::{self, watch_object};
 use kube::{Api, Client, Resource as _};
+use serde::Deserialize;
+use serde_json::Value;
 use tokio::time::sleep;
 
 use super::candidate::{Change, Lease, Record, Request, Timing};
-use crate::api_server::{Answer, ApiRequest, RequestError, found};
+use crate::api_server::{Answer, ApiRequest, RequestError, found, relisting};
 
 /// The field manager of the Lease.
 const FIELD_MANAGER: &str = "quartet-operator-leader-election";
@@ -99,7 +101,8 @@ impl Leases {
             deadline: self.timing.call_deadline(),
             ..ApiRequest::new(action, method, target)
         };
-        let object = call.send(&self.calls).await.and_then(Answer::object);
+        let answer = call.send(&self.calls).await;
+        let object = answer.and_then(Answer::object).map(|Readable(it)| it);
         Ok(match request {
             Request::Read => found(object)?,
             Request::Create { .. } | Request::Replace { .. } => Some(object?),
@@ -109,9 +112,11 @@ impl Leases {
     /// The lease after each change; `None` after its deletion. A watch that hangs only costs reads: see
     /// `candidate`.
     pub(super) fn watch(&self) -> impl Stream<Item = watcher::Result<Option<Object>>> + use<> {
-        let api = Api::namespaced(self.watches.clone(), &self.namespace);
+        let api: Api<Object> = Api::namespaced(self.watches.clone(), &self.namespace);
+        let name = self.name.clone();
+        let events = relisting(move |_page_size| watch_object(api.clone(), &name));
         // The watcher itself retries at once.
-        watch_object(api, &self.name).then(|event| async {
+        events.then(|event| async {
             if event.is_err() {
                 sleep(WATCH_PAUSE.mul_f64(1.0 + fastrand::f64())).await;
             }
@@ -144,6 +149,26 @@ impl Leases {
     }
 }
 
+/// A Lease without times that cannot be decoded. Anybody with the right can write one, for example of the
+/// last day of the year 9999, after which no process could lead. The next write replaces them.
+#[derive(Deserialize)]
+#[serde(try_from = "Value")]
+pub(super) struct Readable(pub(super) Object);
+
+impl TryFrom<Value> for Readable {
+    type Error = serde_json::Error;
+
+    fn try_from(mut lease: Value) -> Result<Self, Self::Error> {
+        if let Some(Value::Object(spec)) = lease.get_mut("spec") {
+            spec.retain(|field, value| {
+                !matches!(field.as_str(), "acquireTime" | "renewTime")
+                    || MicroTime::deserialize(&*value).is_ok()
+            });
+        }
+        serde_json::from_value(lease).map(Self)
+    }
+}
+
 /// A resourceVersion, which Kubernetes 1.35 and later promise to be a number that grows; 0 if
 /// it is not one.
 pub(super) fn version_of(object: &Object) -> u64 {
@@ -153,18 +178,15 @@ pub(super) fn version_of(object: &Object) -> u64 {
         .unwrap_or_default()
 }
 
-/// The part of the object that the rules use. Missing fields are read as in client-go, except for the
-/// duration.
+/// The part of the object that the rules use. Missing fields are read as in client-go.
 pub(super) fn lease(object: &Object) -> Lease {
     let spec = object.spec.clone().unwrap_or_default();
-    let seconds = spec
-        .lease_duration_seconds
-        .and_then(|it| u64::try_from(it).ok());
+    let seconds = spec.lease_duration_seconds.unwrap_or_default();
     Lease {
         version: version_of(object),
         record: Record {
             holder: spec.holder_identity.unwrap_or_default().into(),
-            duration: seconds.filter(|it| *it > 0).map(Duration::from_secs),
+            duration: Duration::from_secs(u64::try_from(seconds).unwrap_or_default()),
             transitions: spec.lease_transitions.unwrap_or_default(),
             renewed: spec.renew_time.map_or(0, |time| time.0.as_microsecond()),
         },

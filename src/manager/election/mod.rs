@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 
-use super::cluster::{self, Clients, ClusterError};
+use super::cluster::{Access, Clients};
 use super::namespace::pod_namespace;
 use super::requests::RequestCounter;
 use crate::config::{Config, LeaderElection};
@@ -39,9 +39,6 @@ pub enum ElectionError {
          --leader-election-namespace=NAMESPACE or set POD_NAMESPACE"
     )]
     NoNamespace,
-    /// The client of the lease cannot be built.
-    #[error(transparent)]
-    Client(#[from] ClusterError),
 }
 
 /// An election that is ready to run.
@@ -55,6 +52,7 @@ impl Election {
     pub(super) fn prepare(
         config: &Config,
         clients: &Clients,
+        access: &Access,
         requests: &RequestCounter,
     ) -> Result<Option<Self>, ElectionError> {
         let Some(LeaderElection { namespace }) = &config.leader_election else {
@@ -62,10 +60,9 @@ impl Election {
         };
         let namespace = namespace.clone().or_else(pod_namespace);
         let namespace = namespace.ok_or(ElectionError::NoNamespace)?;
-        // Its own connections: a renewal does not wait for other requests.
-        let limit = TIMING.call_deadline();
         Ok(Some(Self(Leases {
-            calls: cluster::connect_once_more(clients, requests, limit)?,
+            // A renewal does not wait for other requests.
+            calls: access.for_calls(&clients.config, requests),
             watches: clients.watches.clone(),
             namespace,
             name: lease(config),

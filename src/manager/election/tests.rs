@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
@@ -30,6 +31,8 @@ enum Behavior {
     NoResponse,
     /// It rejects all requests.
     Forbids,
+    /// It rejects all writes.
+    ForbidsWrites,
 }
 
 #[derive(Default)]
@@ -57,8 +60,10 @@ impl Server {
             });
             (code, status)
         };
-        if self.behavior == Some(Behavior::Forbids) {
-            return reject(403);
+        match self.behavior {
+            Some(Behavior::Forbids) => return reject(403),
+            Some(Behavior::ForbidsWrites) if *method != Method::GET => return reject(403),
+            _ => {}
         }
         let held = self.lease.as_ref();
         let is_latest = held.is_some_and(|lease| {
@@ -119,18 +124,20 @@ struct Running {
     task: tokio::task::JoinHandle<Result<(), ElectionLost>>,
 }
 
-pub(in crate::manager) fn driver(server: &Shared, name: &str) -> Driver {
-    let client = client(server);
-    let leases = Leases {
+fn leases(client: Client, name: &str) -> Leases {
+    Leases {
         calls: client.clone(),
         watches: client,
         namespace: "ns".to_owned(),
         name: "lease".to_owned(),
         identity: name.into(),
         timing: TIMING,
-    };
+    }
+}
+
+pub(in crate::manager) fn driver(server: &Shared, name: &str) -> Driver {
     let metrics = metrics::Metrics::registered(&mut Registry::default(), "lease");
-    Driver::new(leases, metrics, paused_clock)
+    Driver::new(leases(client(server), name), metrics, paused_clock)
 }
 
 fn start(server: &Shared, name: &str) -> Running {
@@ -284,41 +291,75 @@ async fn a_lease_with_an_earlier_version_is_learned_of_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_cannot_be_read_is_logged_once_and_once_when_it_can() {
-    let (lines, writer) = log_lines();
-    let _logs = tracing::subscriber::set_default(writer);
+async fn a_lease_that_cannot_be_read_or_written_is_logged_once_and_once_when_it_can() {
+    for behavior in [Behavior::Forbids, Behavior::ForbidsWrites] {
+        let (lines, writer) = log_lines();
+        let _logs = tracing::subscriber::set_default(writer);
+        let server = Shared::default();
+        server.lock().unwrap().behavior = Some(behavior);
+        let one = start(&server, "one");
+        let logged = || {
+            let text = lines.text();
+            [
+                "the lease request failed; retrying",
+                "the lease is available again",
+            ]
+            .map(|line| text.matches(line).count())
+        };
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(logged(), [1, 0], "{}", lines.text());
+        server.lock().unwrap().behavior = None;
+        one.leads().await;
+        assert_eq!(logged(), [1, 1], "{}", lines.text());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_with_a_time_that_cannot_be_represented_is_taken_when_it_expires() {
     let server = Shared::default();
-    server.lock().unwrap().behavior = Some(Behavior::Forbids);
+    let spec = json!({
+        "holderIdentity": "ghost", "leaseDurationSeconds": 15,
+        "acquireTime": "2026-11-21T12:00:00.000000Z", "renewTime": "9999-12-31T23:59:59.000000Z",
+    });
+    let metadata = json!({"name": "lease", "namespace": "ns"});
+    let lease = json!({"metadata": metadata, "spec": spec});
+    server.lock().unwrap().store(lease);
     let one = start(&server, "one");
-    sleep(Duration::from_secs(60)).await;
-    server.lock().unwrap().behavior = None;
-    one.leads().await;
-    let text = lines.text();
-    assert_eq!(
-        text.matches("the lease request failed; retrying").count(),
-        1,
-        "{text}"
-    );
-    assert_eq!(
-        text.matches("the lease is available again").count(),
-        1,
-        "{text}"
-    );
+    assert_eq!(one.leads().await.as_secs(), 15);
+    let spec = server.lock().unwrap().lease.as_ref().unwrap()["spec"].clone();
+    assert_eq!(spec["holderIdentity"], "one");
+    let renewed: Result<jiff::Timestamp, _> = spec["renewTime"].as_str().unwrap().parse();
+    assert!(renewed.is_ok(), "{spec}");
+}
+
+/// etcd may have been restored: a watch from a version in the future receives nothing.
+#[tokio::test(start_paused = true)]
+async fn after_the_api_server_was_unavailable_the_watch_begins_with_the_lease() {
+    let service = tower::service_fn(|request: Request<Body>| async move {
+        let query = request.uri().query().unwrap_or_default();
+        if query.contains("watch=") {
+            return Err(std::io::Error::other("refused"));
+        }
+        let list = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "LeaseList",
+            "metadata": {"resourceVersion": "7"}, "items": [],
+        });
+        Ok(Response::new(Body::from(list.to_string().into_bytes())))
+    });
+    let leases = leases(Client::new(service, "default"), "one");
+    let events: Vec<_> = leases.watch().take(4).collect().await;
+    let listed = events.iter().map(Result::is_ok);
+    assert!(listed.eq([true, false, true, false]), "{events:?}");
 }
 
 #[test]
-fn a_duration_of_no_seconds_is_none() {
-    for (seconds, duration) in [
-        (None, None),
-        (Some(0), None),
-        (Some(-1), None),
-        (Some(7), Some(7)),
-    ] {
+fn a_duration_that_is_missing_or_negative_is_zero() {
+    for (seconds, duration) in [(None, 0), (Some(0), 0), (Some(-1), 0), (Some(7), 7)] {
         let object: k8s_openapi::api::coordination::v1::Lease = serde_json::from_value(
             json!({"metadata": {}, "spec": {"leaseDurationSeconds": seconds}}),
         )
         .unwrap();
-        let duration = duration.map(Duration::from_secs);
-        assert_eq!(super::lease::lease(&object).record.duration, duration);
+        let read = super::lease::lease(&object).record.duration;
+        assert_eq!(read, Duration::from_secs(duration));
     }
 }

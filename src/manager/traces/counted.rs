@@ -18,16 +18,19 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
+use super::transport::LastError;
+
 /// Default of `OTEL_BSP_MAX_QUEUE_SIZE`. About 2 MiB.
 const QUEUE: usize = 2048;
 /// Largest queue, about 64 MiB. The SDK allocates all of it at the start.
 const LARGEST_QUEUE: usize = 65_536;
 
-/// Counters of spans by result, and the length of the queue.
+/// Counters of spans by result, the length of the queue, and the last error of the transport.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Spans {
     ended: Family<Labels, Counter>,
     queued: Arc<AtomicUsize>,
+    pub(super) last_error: LastError,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -150,6 +153,8 @@ impl<E: SpanExporter> SpanExporter for CountedExporter<E> {
             Err(error) => {
                 self.spans.count("failed", sent);
                 if !was_away {
+                    let reason = self.spans.last_error.lock().clone();
+                    let error = reason.unwrap_or_else(|| error.to_string());
                     tracing::warn!(%error, "traces cannot be exported; spans are lost until they can");
                 }
             }

@@ -40,7 +40,8 @@ pub enum TracesError {
 pub(super) struct Settings {
     /// The URL of the collector, `http` or `https`.
     pub(super) endpoint: Uri,
-    /// Time limit of one request, and of one export with its retries.
+    /// Time limit of one request. No retry begins after this time, so that an export takes up to twice as
+    /// long.
     pub(super) timeout: Duration,
     /// A file with the CA certificates for the collector; `None` uses those of the system.
     pub(super) authorities: Option<PathBuf>,

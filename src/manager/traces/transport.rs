@@ -2,6 +2,7 @@
 //! client of opentelemetry-http links HTTP/2.) The SDK's thread runs no reactor, so the requests run on
 //! the runtime of the process.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,6 +13,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use opentelemetry_http::{HttpClient, HttpError, Request, Response};
+use parking_lot::Mutex;
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject as _};
@@ -20,11 +22,15 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::settings::{Settings, TracesError};
+use crate::error_report::error_report;
 
 /// Longest wait for a TCP connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of a response; collectors send short ones.
 const RESPONSE_BYTES: usize = 64 * 1024;
+
+/// Why the last request failed; `None` if it did not. The SDK replaces the error by a text without a reason.
+pub(super) type LastError = Arc<Mutex<Option<String>>>;
 
 /// Posts batches.
 #[derive(Debug)]
@@ -33,6 +39,7 @@ pub(super) struct Transport {
     /// Time limit of a request and its response.
     timeout: Duration,
     runtime: Handle,
+    last_error: LastError,
 }
 
 #[async_trait]
@@ -46,7 +53,11 @@ impl HttpClient for Transport {
             Ok(Response::from_parts(head, body.to_bytes()))
         };
         let exchange = async move { timeout(limit, exchange).await? };
-        self.runtime.spawn(exchange).await?
+        let exchange = self.runtime.spawn(exchange).await;
+        let response: Result<_, HttpError> = exchange.unwrap_or_else(|error| Err(error.into()));
+        let error = response.as_ref().err();
+        *self.last_error.lock() = error.map(|error| error_report(&**error));
+        response
     }
 }
 
@@ -55,8 +66,12 @@ impl Transport {
     ///
     /// # Errors
     /// [`TracesError`]
-    pub(super) fn new(settings: &Settings, runtime: Handle) -> Result<Self, TracesError> {
-        let provider = std::sync::Arc::new(ring::default_provider());
+    pub(super) fn new(
+        settings: &Settings,
+        runtime: Handle,
+        last_error: LastError,
+    ) -> Result<Self, TracesError> {
+        let provider = Arc::new(ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_root_certificates(authorities(settings)?)
@@ -78,6 +93,7 @@ impl Transport {
             client,
             timeout: settings.timeout,
             runtime,
+            last_error,
         })
     }
 }
@@ -129,7 +145,7 @@ mod tests {
             timeout,
             authorities: None,
         };
-        let transport = Transport::new(&settings, Handle::current()).unwrap();
+        let transport = Transport::new(&settings, Handle::current(), LastError::default()).unwrap();
         let request = Request::post(url)
             .body(Bytes::from_static(b"spans"))
             .unwrap();

@@ -19,8 +19,8 @@ pub(in crate::manager::election) struct Lease {
 pub(in crate::manager::election) struct Record {
     /// Empty if the lease was released.
     pub(in crate::manager::election) holder: Arc<str>,
-    /// Duration of the lease; `None` if it is missing or not positive.
-    pub(in crate::manager::election) duration: Option<Duration>,
+    /// Duration of the lease; zero if it is missing or not positive.
+    pub(in crate::manager::election) duration: Duration,
     /// Number of changes of the holder.
     pub(in crate::manager::election) transitions: i32,
     /// Time of the renewal by the holder's clock. It is compared only with its earlier values.

@@ -21,7 +21,7 @@ fn held(version: u64, holder: &str, renewed: i64) -> Lease {
         version,
         record: Record {
             holder: holder.into(),
-            duration: Some(seconds(15)),
+            duration: seconds(15),
             transitions: 3,
             renewed,
         },
@@ -37,7 +37,7 @@ fn leader() -> Candidate {
     let take = Request::Replace { version: 9, change };
     assert_eq!(candidate.next(at(100)), Next::Send(take));
     candidate.replied(at(101), Reply::Lease(held(10, "me", 2)));
-    assert_eq!(candidate.leads_until(), Some((at(110), at(115))));
+    assert_eq!(candidate.leads_until(), Some(at(110)));
     candidate
 }
 
@@ -70,18 +70,23 @@ fn a_lease_is_taken_when_its_record_has_not_changed_for_its_duration_here() {
 }
 
 #[test]
-fn a_lease_without_a_duration_or_with_none_worth_the_name_has_ours() {
-    let mut candidate = candidate(at(0));
-    candidate.next(at(0));
-    let mut lease = held(5, "other", 0);
-    lease.record.duration = None;
-    candidate.replied(at(0), Reply::Lease(lease.clone()));
-    assert_eq!(candidate.next(at(14)), Next::Send(Request::Read));
-    candidate.replied(at(14), Reply::Lease(lease));
-    assert_eq!(candidate.next(at(14)), Next::Wait(at(15)));
-    let change = Change::Take { transitions: 4 };
-    let take = Request::Replace { version: 5, change };
-    assert_eq!(candidate.next(at(15)), Next::Send(take));
+fn a_lease_without_a_duration_has_ours_and_another_one_its_own() {
+    for (given, waits) in [(0, 15), (11, 11), (60, 60)] {
+        let mut candidate = candidate(at(0));
+        candidate.next(at(0));
+        let mut lease = held(5, "other", 0);
+        lease.record.duration = seconds(given);
+        candidate.replied(at(0), Reply::Lease(lease.clone()));
+        for second in (6..waits).step_by(6) {
+            assert_eq!(candidate.next(at(second - 1)), Next::Wait(at(second)));
+            assert_eq!(candidate.next(at(second)), Next::Send(Request::Read));
+            candidate.replied(at(second), Reply::Lease(lease.clone()));
+        }
+        assert_eq!(candidate.next(at(waits - 1)), Next::Wait(at(waits)));
+        let change = Change::Take { transitions: 4 };
+        let take = Request::Replace { version: 5, change };
+        assert_eq!(candidate.next(at(waits)), Next::Send(take));
+    }
 }
 
 #[test]
@@ -135,7 +140,7 @@ fn a_deleted_lease_is_created_by_its_holder_and_left_alone_by_others_meanwhile()
     let create = Next::Send(Request::Create { transitions: 3 });
     assert_eq!(leader.next(at(101)), create);
     leader.replied(at(101), Reply::Lease(held(12, "me", 6)));
-    assert_eq!(leader.leads_until(), Some((at(111), at(116))));
+    assert_eq!(leader.leads_until(), Some(at(111)));
 
     let mut other = candidate(at(100));
     other.next(at(100));
@@ -145,6 +150,21 @@ fn a_deleted_lease_is_created_by_its_holder_and_left_alone_by_others_meanwhile()
     other.replied(at(101), Reply::Absent);
     assert_eq!(other.next(at(101)), Next::Wait(at(116)));
     assert_eq!(other.next(at(116)), create);
+}
+
+#[test]
+fn another_process_may_have_taken_a_released_lease_before_it_was_deleted() {
+    let mut candidate = candidate(at(0));
+    candidate.next(at(0));
+    let mut released = held(9, "", 1);
+    released.record.duration = seconds(1);
+    candidate.replied(at(0), Reply::Lease(released));
+    candidate.doubt();
+    assert_eq!(candidate.next(at(0)), Next::Send(Request::Read));
+    candidate.replied(at(1), Reply::Absent);
+    assert_eq!(candidate.next(at(1)), Next::Wait(at(16)));
+    let create = Request::Create { transitions: 3 };
+    assert_eq!(candidate.next(at(16)), Next::Send(create));
 }
 
 #[test]

@@ -5,14 +5,18 @@ use std::sync::mpsc;
 
 use futures::FutureExt as _;
 use opentelemetry::trace::{Tracer as _, TracerProvider as _};
+use opentelemetry_otlp::{WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::manager::telemetry::tests::log_lines;
+use crate::manager::traces::settings::Settings;
+use crate::manager::traces::transport::Transport;
 use crate::manager::traces::{LAST_EXPORT, Traces};
 
 /// Default of `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
@@ -137,6 +141,41 @@ fn a_collector_that_goes_away_and_comes_back_is_logged_once_each() {
     for (line, expected) in lines.iter().zip(expected) {
         assert!(line.contains(expected), "{line}");
     }
+}
+
+#[tokio::test]
+async fn a_line_about_a_failed_export_names_the_error_of_the_transport() {
+    let (lines, writer) = log_lines();
+    let _logs = tracing::subscriber::set_default(writer);
+    // It is closed at the end of the statement.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr();
+    let endpoint = format!("http://{}", closed.unwrap());
+    let settings = Settings {
+        endpoint: endpoint.parse().unwrap(),
+        timeout: Duration::from_secs(10),
+        authorities: None,
+    };
+    let spans = Spans::default();
+    let last_error = spans.last_error.clone();
+    let transport = Transport::new(&settings, Handle::current(), last_error).unwrap();
+    let exporter = opentelemetry_otlp::SpanExporter::builder()
+        .with_http()
+        .with_http_client(transport)
+        .with_endpoint(endpoint)
+        // Shorter than the pause before a retry.
+        .with_timeout(Duration::from_millis(1));
+    let exporter = CountedExporter {
+        exporter: exporter.build().unwrap(),
+        spans,
+        is_away: AtomicBool::new(false),
+    };
+    assert!(exporter.export(Vec::new()).await.is_err());
+    let lines = lines.written();
+    let is_it = |line: &&String| line.contains("traces cannot be exported");
+    let line = lines.iter().find(is_it).unwrap();
+    assert!(line.contains("refused"), "{line}");
 }
 
 #[tokio::test]

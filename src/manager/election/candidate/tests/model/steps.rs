@@ -65,7 +65,7 @@ impl World {
             version: self.version,
             record: Record {
                 holder,
-                duration: Some(duration),
+                duration,
                 transitions,
                 renewed: self.version as i64,
             },
@@ -208,7 +208,7 @@ impl World {
                 version: process.candidate.version + 1,
                 record: Record {
                     holder: Arc::clone(&process.candidate.identity),
-                    duration: Some(SHORT.lease_duration),
+                    duration: SHORT.lease_duration,
                     transitions: 0,
                     renewed: 0,
                 },

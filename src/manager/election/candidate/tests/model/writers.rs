@@ -5,9 +5,12 @@ use super::*;
 impl World {
     fn may_write(&self, number: usize, broken: Broken) -> Option<u64> {
         let candidate = &self.processes[number].candidate;
-        let (begin, end) = candidate.leads_until()?;
-        let is_open = self.now(number) < begin || broken == Broken::Fence;
-        is_open.then(|| end.0.as_secs() - OFFSETS[number])
+        let closes = candidate.leads_until()?;
+        let is_open = self.now(number) < closes || broken == Broken::Fence;
+        // A write that has started may go on until the lease expires.
+        let timing = candidate.timing;
+        let end = closes.0 + timing.lease_duration - timing.renew_deadline;
+        is_open.then(|| end.as_secs() - OFFSETS[number])
     }
 
     /// Every process that may write starts a write, which takes the maximum time.
