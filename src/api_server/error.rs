@@ -110,8 +110,8 @@ impl RequestError {
         matches!(self, Self::Fenced { .. })
     }
 
-    /// Whether the API server may have executed the request.
+    /// Whether the API server may have executed the request, or the one before that it repeats.
     pub(crate) fn is_ambiguous(&self) -> bool {
-        self.status().is_none_or(|status| status.code >= 500)
+        self.is_conflict() || self.status().is_none_or(|status| status.code >= 500)
     }
 }

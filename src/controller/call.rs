@@ -1,7 +1,7 @@
 //! The requests of a controller: server-side apply of a child, one GET that resolves ownership,
-//! DELETE of a Service that is no longer wanted, and JSON patches of the resource. Each has a
-//! deadline. None is retried here; the work queue does that. A write also needs leadership, from its
-//! start to its end. During the stop of the process, no request begins.
+//! DELETE of a child that is no longer wanted, and JSON patches. Each has a deadline. None is retried
+//! here; the work queue does that. A write also needs leadership, from its start to its end. During the
+//! stop of the process, no request begins.
 //! Used by `controllers`, `event` and `reconcile`.
 
 use std::future::poll_fn;

@@ -2,7 +2,6 @@
 //! controllers, and the reserved names. Determines the owner of a child from the caches. No I/O.
 //! Used by `controllers`, `event_handlers` and `reconcile`.
 
-pub(crate) mod lost_children;
 pub(crate) mod reservations;
 
 use std::sync::Arc;
@@ -11,7 +10,6 @@ use serde_json::Value;
 
 use crate::controller::cache::cached::{CachedChild, CachedPod, Owner, Watched, pod_index};
 use crate::controller::cache::store::Store;
-use crate::controller::children::lost_children::LostChildren;
 use crate::controller::children::reservations::NameReservations;
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::drift::stamp::Stamp;
@@ -29,7 +27,6 @@ pub(crate) struct Children {
     stores: Vec<(ChildKind, Arc<Store<CachedChild>>)>,
     pub(crate) pods: Arc<Store<CachedPod>>,
     pub(crate) reservations: NameReservations,
-    pub(crate) lost_children: LostChildren,
     /// The shard of this process.
     pub(crate) shard: Option<ShardId>,
 }
@@ -46,6 +43,7 @@ pub(crate) enum Ownership {
         uid: Box<str>,
         /// The resourceVersion that was read.
         resource_version: u64,
+        generation: i64,
         /// `None` if the operator's field manager never applied it, or that of another shard did too.
         fingerprint: Option<Fingerprint>,
         /// The stamp of the operator's last write.
@@ -73,7 +71,6 @@ impl Children {
             stores: stores.collect(),
             pods: Arc::default(),
             reservations: NameReservations::default(),
-            lost_children: LostChildren::default(),
             shard,
         }
     }
@@ -120,6 +117,7 @@ impl Children {
             Ownership::Ours {
                 uid: cached.meta.uid.clone(),
                 resource_version: cached.meta.resource_version,
+                generation: cached.meta.generation,
                 fingerprint: cached.fingerprint,
                 // A write to an earlier object of this name does not apply to this one.
                 stamp: cached.stamp.filter(|_| owner.uid == wanted_by.uid),
@@ -152,18 +150,16 @@ impl Children {
     /// fingerprint of the owned fields; `None` if the answer cannot be decoded.
     pub(crate) fn put_written(&self, kind: ChildKind, answer: &Value) -> Option<Fingerprint> {
         let child = CachedChild::decode(kind, self.shard, &Json::from(answer)).ok()?;
-        self.put_decoded(kind, Arc::new(child))
+        let fingerprint = child.fingerprint;
+        self.put_decoded(kind, Arc::new(child));
+        fingerprint
     }
 
     /// As [`Children::put_written`], for a decoded answer.
-    pub(crate) fn put_decoded(
-        &self,
-        kind: ChildKind,
-        answer: Arc<CachedChild>,
-    ) -> Option<Fingerprint> {
-        let fingerprint = answer.fingerprint;
-        self.store(kind)?.put_written(answer);
-        fingerprint
+    pub(crate) fn put_decoded(&self, kind: ChildKind, answer: Arc<CachedChild>) {
+        if let Some(store) = self.store(kind) {
+            store.put_written(answer);
+        }
     }
 
     /// The child with pods, by kind and name.

@@ -21,7 +21,6 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Kind;
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::decode::{Decode, DecodeGuard};
 use crate::controller::cache::informer::{self, Change, Informer, InformerError, Synced};
@@ -71,9 +70,6 @@ pub struct Options {
     /// Reconcile only the resources of this shard; all if `None`. Children are watched whole: those of
     /// another shard may have the name of one that is wanted here.
     pub shard: Option<Shard>,
-    /// Watch each kind in its storage version, which needs no conversion webhook; otherwise always in
-    /// the spoke version, as the first release did.
-    pub follow_stored_version: bool,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
     /// The workers start when this process leads. Caches and queues fill before.
@@ -144,7 +140,7 @@ pub async fn run(
         let mut synced = children_synced.clone();
         synced.push(watch_resources(
             &options,
-            operator.kind(),
+            controller,
             &handlers,
             &reconciler,
             &mut running.informers,
@@ -320,13 +316,13 @@ fn resource_of(kind: ChildKind) -> ApiResource {
 /// Starts the informer of a custom resource kind.
 fn watch_resources(
     options: &Options,
-    kind: &'static Kind,
+    controller: &QueueHandle,
     handlers: &Arc<EventHandlers>,
     reconciler: &Arc<Reconciler>,
     informers: &mut JoinSet<Result<Infallible, InformerError>>,
 ) -> Synced {
     let (handlers, reconciler) = (Arc::clone(handlers), Arc::clone(reconciler));
-    let store = reconciler.resources();
+    let (kind, store) = (controller.kind, Arc::clone(&controller.resources));
     let handler = move |change: Change<CachedResource>, is_first_list| {
         if let Change::Deleted(resource) = &change {
             reconciler.forget(resource);
@@ -336,12 +332,7 @@ fn watch_resources(
     let clients = (options.client.clone(), options.watch_client.clone());
     let namespace = only_namespace(options);
     let selector = options.shard.as_ref().map(Shard::selector);
-    if options.follow_stored_version {
-        let stream = stored_version::watch(kind, clients.0, clients.1, (namespace, selector));
-        return inform(options, kind.kind, store, stream, informers, handler);
-    }
-    let resource = stored_version::resource(kind, &kind.spoke);
-    let stream = informer::watch(clients.1, &resource, selector, namespace);
+    let stream = stored_version::watch(kind, clients.0, clients.1, (namespace, selector));
     inform(options, kind.kind, store, stream, informers, handler)
 }
 

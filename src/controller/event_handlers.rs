@@ -1,5 +1,5 @@
 //! Event handlers: which resources a change enqueues. A change of a resource enqueues itself, a
-//! change of a child its owner, and a name that becomes free every resource that may want it.
+//! change of a child its owner, and a child's name that becomes free the resources of that name.
 //! Used by `controllers` and `reconcile`.
 
 mod urgency;
@@ -97,12 +97,14 @@ impl EventHandlers {
         }
     }
 
-    /// Records that the owner has lost a child.
+    /// Records that the owner has lost a child, if the owner is known: nothing would remove the state of
+    /// another one.
     fn note_loss(&self, namespace: &str, owner: &Owner) {
-        if let Some((controller, key)) = self.queue_of(namespace, owner) {
-            let resource = || controller.resources.get(&key);
-            let is_known = || resource().is_some_and(|known| known.meta.uid == owner.uid);
-            self.children.lost_children.note(&owner.uid, is_known);
+        if let Some((controller, key)) = self.queue_of(namespace, owner)
+            && let Some(known) = controller.resources.get(&key)
+            && known.meta.uid == owner.uid
+        {
+            controller.states.note_lost_child(&key, &owner.uid);
         }
     }
 
@@ -121,8 +123,7 @@ impl EventHandlers {
         queue.is_some_and(|(it, key)| it.states.is_being_applied(&key, owner, child))
     }
 
-    /// Enqueues all resources that may want a child of this name: the name became free, or its owner
-    /// changed.
+    /// Enqueues the resources with the name of this child: it became free, or its owner changed.
     fn enqueue_by_name(&self, child: &ObjectKey) {
         for controller in &self.controllers {
             if controller.resources.get(child).is_some() {

@@ -1,5 +1,4 @@
-//! Objects of older operators: adopts their children and removes their finalizers. This folder can be
-//! deleted when no installation needs migration.
+//! Objects of older operators: patches that adopt their children and remove their finalizers.
 //! Used by `cache`, `reconcile` and `rights`.
 
 pub(in crate::controller) mod adoption;

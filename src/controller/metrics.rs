@@ -31,7 +31,7 @@ const RECONCILE_SECONDS: [f64; 40] = [
 
 /// The result of a reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReconcileResult {
     /// Success.
     Success,
     /// Success; reconcile again after a delay.
@@ -242,22 +242,22 @@ impl Metrics {
     }
 
     /// Records the end of a reconcile after `duration`.
-    pub fn reconcile_ended(&self, controller: &str, outcome: Outcome, duration: Duration) {
-        let result = match outcome {
-            Outcome::Success => "success",
-            Outcome::RequeueAfter => "requeue_after",
-            Outcome::Error | Outcome::Panic | Outcome::Timeout => "error",
+    pub fn reconcile_ended(&self, controller: &str, result: ReconcileResult, duration: Duration) {
+        let name = match result {
+            ReconcileResult::Success => "success",
+            ReconcileResult::RequeueAfter => "requeue_after",
+            ReconcileResult::Error | ReconcileResult::Panic | ReconcileResult::Timeout => "error",
         };
-        let with_result = labels([("controller", controller), ("result", result)]);
+        let with_result = labels([("controller", controller), ("result", name)]);
         self.reconciles.get_or_create_owned(&with_result).inc();
         let labels = labels([("controller", controller)]);
         let time = self.time.get_or_create_owned(&labels);
         time.observe(duration.as_secs_f64());
-        let errors: &[&Counters] = match outcome {
-            Outcome::Success | Outcome::RequeueAfter => &[],
-            Outcome::Error => &[&self.errors],
-            Outcome::Panic => &[&self.errors, &self.panics],
-            Outcome::Timeout => &[&self.errors, &self.timeouts],
+        let errors: &[&Counters] = match result {
+            ReconcileResult::Success | ReconcileResult::RequeueAfter => &[],
+            ReconcileResult::Error => &[&self.errors],
+            ReconcileResult::Panic => &[&self.errors, &self.panics],
+            ReconcileResult::Timeout => &[&self.errors, &self.timeouts],
         };
         for family in errors {
             family.get_or_create_owned(&labels).inc();

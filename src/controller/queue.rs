@@ -7,8 +7,8 @@
 //!   [`Queue::done`], in the order of the addition.
 //! * FIFO within a priority, by the time at which a key became ready. While several priorities wait, an
 //!   item of a lower one follows [`HIGHER_PER_LOWER`] of higher ones.
-//! * A retry keeps the priority of the failed attempt, as in controller-runtime. What a reconcile asked
-//!   for at a later time precedes new keys when it is due, but keeps a low priority.
+//! * A retry keeps a low priority, and has normal priority otherwise. What a reconcile asked for at a later
+//!   time precedes new keys when it is due, but keeps a low priority.
 //!
 //! Used by `controllers`, `event_handlers` and `reconcile`.
 
@@ -79,7 +79,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             .change(|state, now| state.add(key, priority, Duration::ZERO, now));
     }
 
-    /// As [`Queue::add_later`], for workers: keeps the priority with which the key was handed out.
+    /// As [`Queue::add_later`], for workers: a key that was handed out with a low priority keeps it, and any
+    /// other has normal priority.
     pub fn add_after(&self, key: K, delay: Duration) {
         self.retry_after(key, delay, Priority::Normal);
     }
@@ -112,11 +113,12 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         });
     }
 
-    /// Adds a key whose reconcile failed, due after its back-off and after `at_least`.
-    pub fn add_rate_limited(&self, key: K, at_least: Duration) {
+    /// Adds a key whose reconcile failed, due after its back-off, at the latest after `at_most`.
+    pub fn add_rate_limited(&self, key: K, at_most: Option<Duration>) {
         self.metrics.retries.inc();
         self.shared.change(|state, now| {
-            let delay = state.backoff.next_delay(key.clone()).max(at_least);
+            let delay = state.backoff.next_delay(key.clone());
+            let delay = at_most.map_or(delay, |at_most| delay.min(at_most));
             state.retry(key, delay, Priority::Normal, now);
         });
     }

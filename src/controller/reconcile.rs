@@ -11,7 +11,6 @@ mod reconciler;
 mod status_writer;
 pub(in crate::controller) mod worker;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::IgnoredAny;
@@ -22,12 +21,11 @@ use crate::api::Version;
 use crate::api::conversion::{self, DATA_ANNOTATION};
 use crate::api_server::{RequestError, found};
 use crate::controller::cache::cached::{CachedResource, Meta};
-use crate::controller::cache::store::Store;
 use crate::controller::call::Part;
 use crate::controller::drift::repairs::Decision;
 use crate::controller::legacy::finalizers;
 use crate::controller::object::ObjectKey;
-use crate::operators::{self, ChildSummary, Resource, Summary, ValidationError, status};
+use crate::operators::{self, ChildSummary, Reason, Resource, Summary, ValidationError, status};
 use apply::{ApplyError, Ensured};
 use outcome::Outcome;
 pub(crate) use outcome::{Action, Failure};
@@ -35,11 +33,6 @@ use reconciler::STALE_RETRY;
 pub(crate) use reconciler::{Context, Reconciler};
 
 impl Reconciler {
-    /// The cache of the resources.
-    pub(crate) fn resources(&self) -> Arc<Store<CachedResource>> {
-        Arc::clone(&self.resources)
-    }
-
     /// Called by one worker, once, when this process leads. Reads the revision since which no other
     /// manager writes; after an error, it is read when it is needed.
     pub(crate) async fn begin(&self, namespace: &str) {
@@ -79,7 +72,12 @@ impl Reconciler {
         }
         let waited = self.pacer.reconcile_begins(key);
         let next = self.reconcile_as_read(&cached).await;
-        let has_ended = self.children.has_ended_rollout(key.namespace(), uid);
+        // The cache may not show yet what an apply without a clear answer has begun.
+        let is_clear = next
+            .as_ref()
+            .err()
+            .is_none_or(|it| !it.error.is_ambiguous());
+        let has_ended = is_clear && self.children.has_ended_rollout(key.namespace(), uid);
         self.pacer.reconcile_ended(key, waited, has_ended);
         if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
             self.states.hold(key, uid, asked);
@@ -145,7 +143,9 @@ impl Reconciler {
         outcome.requeue_after = strip_after.chain(outcome.requeue_after).min();
         let is_degraded = outcome.problem.is_some();
         // A failed request does not show that the problem of the stored status is over.
-        let keeps_status = outcome.unconfirmed.is_some() && is_told_degraded(&resource);
+        let unconfirmed = outcome.unconfirmed.as_ref();
+        let has_failed = unconfirmed.is_some_and(|it| it.reason == Reason::ApplyFailed);
+        let keeps_status = has_failed && is_told_degraded(&resource);
         // During a `Retry-After`, the only status that is written is that of a degraded resource.
         let is_last = |error: &mut RequestError| {
             error.is_fenced() || (!is_degraded && (keeps_status || error.retry_after().is_some()))
@@ -160,28 +160,7 @@ impl Reconciler {
         let written = self
             .write_status_if_due(at, cached, (&resource, &desired), &outcome)
             .await;
-        let requeue_after = outcome.requeue_after;
-        let earliest = |settle| [requeue_after, settle].into_iter().flatten().min();
-        match (outcome.failure, written) {
-            // Of two errors, the one after which the next request must wait longer.
-            (Some(failure), Err(error))
-                if error.is_fenced() || error.retry_after() > failure.retry_after() =>
-            {
-                Err(Failure {
-                    error,
-                    requeue_after,
-                })
-            }
-            (Some(error), written) => Err(Failure {
-                error,
-                requeue_after: earliest(written.ok().flatten()),
-            }),
-            (None, Err(error)) => Err(error.into()),
-            (None, Ok(settle)) => {
-                let delay = earliest(settle);
-                Ok(delay.map_or(Action::AwaitChange, Action::RequeueAfter))
-            }
-        }
+        outcome.into_result(written)
     }
 
     /// Computes the desired children and applies them, unless the resource is paused or its spec is
@@ -219,7 +198,12 @@ impl Reconciler {
     /// Releases the names and the state of a resource that is deleted, or that moved to another shard.
     pub(crate) fn forget(&self, resource: &CachedResource) {
         let (key, uid) = (&resource.meta.key, &resource.meta.uid);
-        self.release(key, uid);
+        for child in self.children.reservations.release_all(uid) {
+            self.repairs.forget(&child);
+            self.shard_adoptions.forget(&child);
+        }
+        self.memos.forget(uid);
+        self.pacer.ended(key);
         self.repeated_statuses.forget(key);
         self.stripped.forget(key);
         self.states.forget(key, uid);

@@ -1,5 +1,5 @@
 //! State of a resource between two reconciles that the caches cannot hold: a pending status, the
-//! back-off from a blocker, writes with an unknown result. An entry exists only while it holds
+//! back-off from a blocker, a write in progress, a lost child. An entry exists only while it holds
 //! something, and is removed with its resource. No I/O.
 //! Used by `event_handlers` and `reconcile`.
 
@@ -11,7 +11,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::api::Status;
 use crate::controller::cache::cached::{CachedChild, CachedResource, Owner, StatusText};
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::object::ObjectKey;
@@ -44,12 +43,13 @@ struct ReconcileState {
     rewritten: Vec<ServerMutated>,
     /// A status that differs from the stored one and has not been written.
     pending: Option<StatusDebounce>,
-    /// The JSON of the status that is being written: sent but not answered.
-    in_flight: Option<StatusText>,
-    /// The child that is being applied: sent but not answered.
-    applying: Option<Fingerprint>,
-    /// The status of the last write, if its result is unknown.
-    unanswered: Option<Box<Status>>,
+    /// The write that is sent but not answered.
+    writing: Option<Write>,
+    /// The resource has lost a child: a user deleted the child, or the resource was deleted and the
+    /// garbage collector was faster than this watch. A child that is created for a deleted owner is
+    /// deleted at once, and would be created again while the watch lags. So the resource is read from
+    /// the API server before a missing child is created.
+    has_lost_child: bool,
     /// The blocked child. No request is sent for it before its retry, whatever event enqueues the
     /// resource.
     blocked: Option<Box<Blocked>>,
@@ -105,17 +105,26 @@ pub(crate) struct ServerMutated {
     pub(crate) answered: Fingerprint,
 }
 
-/// A child is being applied.
+/// What a write sends.
 #[derive(Debug)]
-pub(crate) struct Applying<'a> {
+pub(crate) enum Write {
+    /// A child, by the fingerprint of its desired state.
+    Child(Fingerprint),
+    /// The JSON of the status.
+    Status(StatusText),
+}
+
+/// A write that is sent but not answered.
+#[derive(Debug)]
+pub(crate) struct Writing<'a> {
     states: &'a ReconcileStates,
     resource: &'a Resource,
 }
 
-impl Drop for Applying<'_> {
+impl Drop for Writing<'_> {
     fn drop(&mut self) {
         self.states
-            .change(self.resource, |state| state.applying = None);
+            .change(self.resource, |state| state.writing = None);
     }
 }
 
@@ -134,14 +143,10 @@ impl ReconcileStates {
         });
     }
 
-    /// Records that a child is being applied, until the guard is dropped.
-    pub(crate) fn applying<'a>(
-        &'a self,
-        resource: &'a Resource,
-        desired: Fingerprint,
-    ) -> Applying<'a> {
-        self.change(resource, |state| state.applying = Some(desired));
-        Applying {
+    /// Records a write until the guard is dropped: also if the reconcile times out or panics.
+    pub(crate) fn writing<'a>(&'a self, resource: &'a Resource, write: Write) -> Writing<'a> {
+        self.change(resource, |state| state.writing = Some(write));
+        Writing {
             states: self,
             resource,
         }
@@ -154,8 +159,26 @@ impl ReconcileStates {
         owner: &Owner,
         seen: &CachedChild,
     ) -> bool {
-        let applying = self.read(key, &owner.uid, |state| state.applying);
-        applying.is_some() && applying == seen.fingerprint && !seen.meta.deleting
+        !seen.meta.deleting
+            && self.is_writing(
+                key,
+                &owner.uid,
+                |write| matches!(write, Write::Child(sent) if seen.fingerprint == Some(*sent)),
+            )
+    }
+
+    /// Whether the status of `seen` is the one that is being written.
+    pub(crate) fn is_being_written(&self, key: &ObjectKey, seen: &CachedResource) -> bool {
+        self.is_writing(
+            key,
+            &seen.meta.uid,
+            |write| matches!(write, Write::Status(sent) if *sent == seen.status),
+        )
+    }
+
+    fn is_writing(&self, key: &ObjectKey, uid: &str, is_it: impl FnOnce(&Write) -> bool) -> bool {
+        let is_it = self.read(key, uid, |state| state.writing.as_ref().map(is_it));
+        is_it.unwrap_or_default()
     }
 
     /// Whether the last apply of the child had this body and this result.
@@ -165,8 +188,8 @@ impl ReconcileStates {
         found.unwrap_or_default()
     }
 
-    /// The blocker of the last attempt with the same inputs, and the time until the next one; `None` if
-    /// it is due.
+    /// The blocker of the last attempt with the same inputs, and the time until the next one; zero if it is
+    /// due.
     pub(crate) fn blocked(
         &self,
         resource: &Resource,
@@ -175,7 +198,8 @@ impl ReconcileStates {
         self.read(&key_of(resource), &resource.uid, |state| {
             let blocked = state.blocked.as_ref();
             let blocked = blocked.filter(|blocked| blocked.attempt == *attempt)?;
-            Some((blocked.blocker.clone(), time_until(blocked.until)?))
+            let wait = time_until(blocked.until).unwrap_or_default();
+            Some((blocked.blocker.clone(), wait))
         })
     }
 
@@ -206,7 +230,7 @@ impl ReconcileStates {
         &self,
         resource: &Resource,
         observed: Observed,
-        is_settled: bool,
+        is_at_rest: bool,
         difference: Difference,
         queued: u32,
     ) -> Option<Duration> {
@@ -219,7 +243,7 @@ impl ReconcileStates {
             let pending = state
                 .pending
                 .get_or_insert_with(|| StatusDebounce::new(now));
-            pending.wait(observed, is_settled, difference, others, now)
+            pending.wait(observed, is_at_rest, difference, others, now)
         })
     }
 
@@ -228,37 +252,25 @@ impl ReconcileStates {
         self.known.lock().waiting
     }
 
-    /// Records the status that is being written; `None` after a failure.
-    pub(crate) fn writing_status(&self, resource: &Resource, status: Option<StatusText>) {
-        self.change(resource, |state| state.in_flight = status);
-    }
-
-    /// Whether the status of `seen` is the one that is being written.
-    pub(crate) fn is_being_written(&self, key: &ObjectKey, seen: &CachedResource) -> bool {
-        let is_this = |state: &ReconcileState| Some(*state.in_flight.as_ref()? == seen.status);
-        self.read(key, &seen.meta.uid, is_this).unwrap_or_default()
-    }
-
     /// Records that the stored status is up to date.
     pub(crate) fn status_is_written(&self, resource: &Resource) {
-        self.change(resource, |state| {
-            state.pending = None;
-            state.in_flight = None;
-            state.unanswered = None;
-        });
+        self.change(resource, |state| state.pending = None);
     }
 
-    /// Records that a status was sent with an unknown result.
-    pub(crate) fn status_is_unanswered(&self, resource: &Resource, status: Status) {
-        self.change(resource, |state| {
-            state.unanswered = Some(Box::new(status));
-        });
+    /// Records that the resource `uid`, which is in the cache, has lost a child.
+    pub(crate) fn note_lost_child(&self, key: &ObjectKey, uid: &str) {
+        self.change_of(key, uid, |state| state.has_lost_child = true);
     }
 
-    /// The status that was sent last, if the result is unknown.
-    pub(crate) fn unanswered_status(&self, resource: &Resource) -> Option<Box<Status>> {
-        let unanswered = |state: &ReconcileState| state.unanswered.clone();
-        self.read(&key_of(resource), &resource.uid, unanswered)
+    /// Whether the resource has lost a child, and has not been read since.
+    pub(crate) fn has_lost_child(&self, key: &ObjectKey, uid: &str) -> bool {
+        let has_lost_child = self.read(key, uid, |state| Some(state.has_lost_child));
+        has_lost_child.unwrap_or_default()
+    }
+
+    /// Records that the resource exists, so that its children may be created.
+    pub(crate) fn owner_confirmed(&self, resource: &Resource) {
+        self.change(resource, |state| state.has_lost_child = false);
     }
 
     /// Records why the children are not confirmed, `None` if they are. Returns how long that reason has
@@ -349,9 +361,8 @@ impl ReconcileState {
     fn is_empty(&self) -> bool {
         self.rewritten.is_empty()
             && self.pending.is_none()
-            && self.in_flight.is_none()
-            && self.applying.is_none()
-            && self.unanswered.is_none()
+            && self.writing.is_none()
+            && !self.has_lost_child
             && self.blocked.is_none()
             && self.unconfirmed.is_none()
             && self.held_until.is_none_or(|until| until <= Instant::now())

@@ -87,7 +87,6 @@ impl Process {
             namespaces: BTreeSet::new(),
             shard: None,
             metrics: Arc::new(Metrics::register(&mut Registry::default())),
-            follow_stored_version: true,
             leadership: Leadership::new(begun, Arc::new(Leads(Arc::clone(&leads)))),
         };
         let task = tokio::spawn(controller::run(options, std::future::pending()));

@@ -84,10 +84,10 @@ pub fn condition<'a>(status: &'a Status, type_: &str) -> Option<&'a Condition> {
     status.conditions.iter().find(|it| it.type_ == type_)
 }
 
-/// Reports whether the children are settled: their controllers have observed the latest spec, all
+/// Whether the children are at rest: their controllers have observed the latest spec, all
 /// counts agree, and the known pods are those that are counted. If not, more events follow, and a
 /// status written now would soon be replaced.
-pub fn is_settled(desired: &Summary, observed: &Observed) -> bool {
+pub fn is_at_rest(desired: &Summary, observed: &Observed) -> bool {
     let desired = desired.as_deref().unwrap_or_default();
     let others = || observed.others.iter().all(|it| it.not_ready.is_none());
     let Some(workload) = &observed.workload else {

@@ -80,11 +80,8 @@ struct State<T> {
     /// When the last list completed.
     relisted: Option<Instant>,
     /// Own writes that the watch has not reported, with the time of their answers. Only those
-    /// concurrent with a list.
+    /// concurrent with a list, and new objects until [`MAX_ANSWER_DELAY`] after one.
     unconfirmed: HashMap<ObjectKey, Instant>,
-    /// Objects of an earlier UID that an own write replaced. Their deletion is reported with the next
-    /// event of their key.
-    displaced: HashMap<ObjectKey, Arc<T>>,
     tombstones: Tombstones,
 }
 
@@ -153,14 +150,11 @@ impl<T: Object> Store<T> {
         let is_new = stored.is_none_or(|stored| stored.uid() != object.uid());
         let key = object.key().clone();
         if let Some(relist) = &mut state.relist {
-            relist.written.insert(key.clone(), now);
+            relist.written.insert(key, now);
         } else if is_new && state.relisted.is_some_and(|at| now < at + MAX_ANSWER_DELAY) {
-            state.unconfirmed.insert(key.clone(), now);
+            state.unconfirmed.insert(key, now);
         }
-        let replaced = state.insert(Arc::clone(&object));
-        if let Some(earlier) = replaced.filter(|replaced| replaced.uid() != object.uid()) {
-            state.displaced.entry(key).or_insert(earlier);
-        }
+        state.insert(object);
         true
     }
 
@@ -189,7 +183,8 @@ impl<T: Object> Store<T> {
     /// has restored the label since.
     pub(crate) fn deleted(&self, key: &ObjectKey, uid: &str, version: u64) -> Vec<Change<T>> {
         let mut state = self.state.lock();
-        let mut changes = state.confirm(key);
+        let mut changes = Vec::new();
+        state.unconfirmed.remove(key);
         let stored = state.objects.get(key);
         if stored.is_some_and(|stored| stored.resource_version() <= version) {
             changes.extend(state.remove(key).map(Change::Deleted));
@@ -236,11 +231,7 @@ impl<T: Object> Store<T> {
         let Some(relist) = state.relist.take() else {
             return Vec::new();
         };
-        let mut changes: Vec<_> = std::mem::take(&mut state.displaced)
-            .into_values()
-            .map(Change::Deleted)
-            .collect();
-
+        let mut changes = Vec::new();
         let listed: HashSet<&ObjectKey> = relist.listed.iter().map(|object| object.key()).collect();
         let missing = |key: &&ObjectKey| !listed.contains(key) && !relist.undecodable.contains(key);
         let missing: Vec<ObjectKey> = state.objects.keys().filter(missing).cloned().collect();
@@ -290,19 +281,8 @@ impl<T: Object> Store<T> {
 }
 
 impl<T: Object> State<T> {
-    /// The watch reported a key: its cached state is confirmed, and an object that an own write
-    /// replaced is reported as deleted.
-    fn confirm(&mut self, key: &ObjectKey) -> Vec<Change<T>> {
-        self.unconfirmed.remove(key);
-        self.displaced
-            .remove(key)
-            .map(Change::Deleted)
-            .into_iter()
-            .collect()
-    }
-
     fn apply(&mut self, object: Arc<T>, changes: &mut Vec<Change<T>>) {
-        changes.extend(self.confirm(object.key()));
+        self.unconfirmed.remove(object.key());
         let stored = self.objects.get(object.key());
         if stored.is_some_and(|stored| !is_news(object.as_ref(), stored)) {
             return;
@@ -369,7 +349,6 @@ impl<T> Default for Store<T> {
                 relist: None,
                 relisted: None,
                 unconfirmed: HashMap::new(),
-                displaced: HashMap::new(),
                 tombstones: Tombstones::default(),
             }),
         }

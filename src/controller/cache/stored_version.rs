@@ -139,7 +139,7 @@ impl<T: Decode + Send + Sync + 'static> Watcher<T> {
 }
 
 /// The resources of `kind` in `version`.
-pub(crate) fn resource(kind: &Kind, version: &Version) -> ApiResource {
+fn resource(kind: &Kind, version: &Version) -> ApiResource {
     ApiResource {
         group: kind.group.to_owned(),
         version: version.name.to_owned(),

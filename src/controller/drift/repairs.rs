@@ -40,7 +40,7 @@ impl<K> RepairLog<K> {
 pub(crate) enum Decision {
     /// Apply it.
     Apply,
-    /// A wait starts: determine who changes the object, and call [`RepairLog::conflict`].
+    /// A wait starts: report it once. Later decisions repeat the problem of [`RepairLog::conflict`].
     Investigate(Duration),
     /// Wait, and report this problem.
     Wait(Option<Problem>, Duration),
@@ -96,7 +96,7 @@ impl<K: Clone + Eq + Hash> RepairLog<K> {
 
     /// The child is as desired. Returns the conflict, if any, and how much longer the child must stay
     /// as desired to end it.
-    pub(crate) fn settled(&self, key: &K, desired: u64) -> Option<(Problem, Duration)> {
+    pub(crate) fn recent_conflict(&self, key: &K, desired: u64) -> Option<(Problem, Duration)> {
         let now = Instant::now();
         let mut objects = self.objects.lock();
         let repairs = objects.get(key)?;
@@ -303,7 +303,7 @@ mod tests {
         for _ in 0..APPLIES_MAX {
             assert_eq!(log.decide(&"child", 1), Decision::Apply);
             log.applied(&"child", 1);
-            assert_eq!(log.settled(&"child", 1), None);
+            assert_eq!(log.recent_conflict(&"child", 1), None);
         }
         assert!(matches!(log.decide(&"child", 1), Decision::Investigate(_)));
     }

@@ -24,9 +24,10 @@ pub(crate) struct Stamp {
     pub(crate) spec: Hash,
     /// Fingerprint of the child that was desired, its owner references left out.
     pub(crate) desired: Hash,
-    /// The change came from the operator (a new default), not from the spec.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) paced: bool,
+    /// The generation of the child that a paced rollout made: the change came from the operator (a new
+    /// default), not from the spec. A child of a later generation has another rollout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rollout: Option<i64>,
 }
 
 /// A 64-bit hash, written as 16 hexadecimal digits: JSON numbers do not hold 64 bits.
@@ -50,12 +51,12 @@ impl TryFrom<String> for Hash {
 
 impl Stamp {
     /// The stamp of a child with the fingerprint `desired`, made for `resource`.
-    pub(crate) fn new(resource: &Resource, desired: Fingerprint, paced: bool) -> Self {
+    pub(crate) fn new(resource: &Resource, desired: Fingerprint, rollout: Option<i64>) -> Self {
         Stamp {
             generation: resource.generation,
             spec: hash_of_spec(resource),
             desired: Hash(desired.fields),
-            paced,
+            rollout,
         }
     }
 
@@ -93,12 +94,12 @@ mod tests {
 
     #[test]
     fn a_stamp_is_read_as_it_was_written() {
-        for paced in [false, true] {
+        for rollout in [None, Some(3)] {
             let stamp = Stamp {
                 generation: 7,
                 spec: Hash(0xab),
                 desired: Hash(u64::MAX),
-                paced,
+                rollout,
             };
             let mut body = json!({"metadata": {"name": "a"}});
             stamp.put_on(body["metadata"].as_object_mut().unwrap());

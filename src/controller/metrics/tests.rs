@@ -54,14 +54,14 @@ fn panics_and_timeouts_count_as_errors_too() {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let all = [
-        Outcome::Success,
-        Outcome::RequeueAfter,
-        Outcome::Error,
-        Outcome::Panic,
-        Outcome::Timeout,
+        ReconcileResult::Success,
+        ReconcileResult::RequeueAfter,
+        ReconcileResult::Error,
+        ReconcileResult::Panic,
+        ReconcileResult::Timeout,
     ];
-    for outcome in all {
-        metrics.reconcile_ended("nginx", outcome, Duration::from_millis(30));
+    for result in all {
+        metrics.reconcile_ended("nginx", result, Duration::from_millis(30));
     }
     let text = scrape(&registry);
     for line in [

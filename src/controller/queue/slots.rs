@@ -46,7 +46,7 @@ struct Waiting {
 #[derive(Debug, Clone, Copy)]
 struct Processing {
     since: Instant,
-    /// The priority with which it was handed out; a retry keeps it.
+    /// The priority with which it was handed out; a retry keeps a low one.
     priority: Priority,
 }
 

@@ -176,7 +176,7 @@ async fn retries_of_a_failing_key_follow_the_back_off_and_success_resets_it() {
         let added = Instant::now();
         assert_eq!(queue.get().await, Some("a"));
         delays.push(u64::try_from(added.elapsed().as_millis()).unwrap());
-        queue.add_rate_limited("a", Duration::ZERO);
+        queue.add_rate_limited("a", None);
         queue.done(&"a");
     }
     let law: Vec<u64> = (0..19).map(|n| (5 * (1 << n)).min(60_000)).collect();
@@ -186,18 +186,21 @@ async fn retries_of_a_failing_key_follow_the_back_off_and_success_resets_it() {
     queue.forget(&"a");
     queue.done(&"a");
     let added = Instant::now();
-    queue.add_rate_limited("a", Duration::ZERO);
+    queue.add_rate_limited("a", None);
     assert_eq!(queue.get().await, Some("a"));
     assert_eq!(added.elapsed(), Duration::from_millis(5));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_waits_at_least_as_long_as_it_is_told() {
+async fn a_retry_waits_no_longer_than_it_is_told() {
     let queue = queue();
-    let added = Instant::now();
-    queue.add_rate_limited("a", Duration::from_secs(7));
-    assert_eq!(queue.get().await, Some("a"));
-    assert_eq!(added.elapsed(), Duration::from_secs(7));
+    for (at_most, waited) in [(None, 5), (Some(7), 7), (Some(7), 7), (Some(70), 40)] {
+        let added = Instant::now();
+        queue.add_rate_limited("a", at_most.map(Duration::from_millis));
+        assert_eq!(queue.get().await, Some("a"));
+        queue.done(&"a");
+        assert_eq!(added.elapsed(), Duration::from_millis(waited));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -205,7 +208,7 @@ async fn a_retry_of_a_listed_key_keeps_its_low_priority() {
     let queue = queue();
     queue.add("listed", Priority::Low);
     assert_eq!(ready(&queue), Some("listed"));
-    queue.add_rate_limited("listed", Duration::ZERO);
+    queue.add_rate_limited("listed", None);
     queue.done(&"listed");
     sleep(Duration::from_millis(5)).await;
     queue.add("changed", Priority::Normal);
@@ -244,7 +247,7 @@ async fn a_key_that_fails_after_its_wait_has_normal_priority_again() {
     let queue = queue();
     queue.add("a", Priority::High);
     assert_eq!(ready(&queue), Some("a"));
-    queue.add_rate_limited("a", Duration::ZERO);
+    queue.add_rate_limited("a", None);
     queue.done(&"a");
     queue.add("b", Priority::Normal);
     sleep(Duration::from_millis(5)).await;
@@ -256,7 +259,7 @@ async fn a_key_that_fails_after_its_wait_has_normal_priority_again() {
 async fn nothing_is_left_of_a_removed_key() {
     let queue = queue();
     for _ in 0..5 {
-        queue.add_rate_limited("failing", Duration::ZERO);
+        queue.add_rate_limited("failing", None);
     }
     queue.add("waiting", Priority::Normal);
     queue.add_after("delayed", Duration::from_secs(1));
@@ -268,7 +271,7 @@ async fn nothing_is_left_of_a_removed_key() {
     assert!(queue.is_empty());
 
     let added = Instant::now();
-    queue.add_rate_limited("failing", Duration::ZERO);
+    queue.add_rate_limited("failing", None);
     assert_eq!(queue.get().await, Some("failing"));
     assert_eq!(
         added.elapsed(),

@@ -22,17 +22,17 @@ use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::cache::decode::DecodeGuard;
 use crate::controller::children::{Ownership, name_conflict};
 use crate::controller::drift::stamp::Stamp;
-use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::error_class::{self, ErrorClass};
+use crate::controller::reconcile::pacing;
 use crate::controller::reconcile::reconciler::Reconciler;
-use crate::controller::state::{Attempt, Blocker, ServerMutated, jittered_retry};
+use crate::controller::state::{Attempt, Blocker, ServerMutated, Write, jittered_retry};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 use crate::operators::{Child, Resource, kept};
 
 impl Reconciler {
-    /// Applies the children in their order, and deletes a Service that is no longer desired. `spec` is
-    /// the hash of what they are computed from.
+    /// Applies the children in their order, and deletes optional children that are no longer desired.
+    /// `spec` is the hash of what they are computed from.
     ///
     /// # Errors
     /// The first [`ApplyError`]; later children stay unchanged.
@@ -44,10 +44,11 @@ impl Reconciler {
     ) -> Result<Ensured, ApplyError> {
         let mut ensured = Ensured::default();
         let applied = self.apply_all(resource, children, &mut ensured).await;
-        if applied.is_ok() {
+        let problem = ensured.problem.take();
+        if applied.is_ok() && problem.is_none() {
             self.states.unblock(resource);
         }
-        match (applied, ensured.conflict.take()) {
+        match (applied, problem) {
             (Ok(()), Some((problem, left))) => return Err(ApplyError::Blocked(problem, left)),
             (Err(ApplyError::Pending { requeue_after, .. }), Some((problem, left))) => {
                 return Err(ApplyError::Blocked(problem, left.min(requeue_after)));
@@ -82,19 +83,8 @@ impl Reconciler {
         expected.iter().all(|expected| {
             let (kind, key) = (expected.kind, &expected.key);
             let observed = self.children.fingerprint(kind, key, &resource.uid);
-            self.is_settled(resource, expected, observed)
+            self.is_as_expected(resource, expected, observed)
         })
-    }
-
-    /// Releases the names of a resource that is deleted or has no more children.
-    pub(crate) fn release(&self, resource: &ObjectKey, uid: &str) {
-        for child in self.children.reservations.release_all(uid) {
-            self.repairs.forget(&child);
-            self.shard_adoptions.forget(&child);
-        }
-        self.memos.forget(uid);
-        self.pacer.ended(resource);
-        self.children.lost_children.forget(uid);
     }
 
     /// Whether the resource has pods, and all of them are of its latest children and available.
@@ -140,20 +130,33 @@ impl Reconciler {
             let problem = name_conflict(child.kind, &key, None);
             return Err(ApplyError::Blocked(problem, jittered_retry()));
         }
-        let (mut paced, mut has_turn) = (false, false);
+        let attempt = Attempt {
+            kind: child.kind,
+            desired,
+            generation: resource.generation,
+            found: self.children.found(child.kind, &key),
+        };
+        let blocked = self.states.blocked(resource, &attempt);
+        let mut paced = false;
         if let Ownership::Ours {
             fingerprint, stamp, ..
         } = &ownership
         {
             let expected = wanted.expected();
-            if self.is_settled(resource, &expected, *fingerprint) {
-                ensured.child(expected, self.settled(wanted));
+            if self.is_as_expected(resource, &expected, *fingerprint) {
+                ensured.child(expected, self.recent_conflict(wanted));
                 return Ok(());
             }
             if let Some(stamp) = stamp {
                 self.check_generation(resource, *stamp).await?;
             }
-            self.check_repairs(wanted, true).await?;
+            match self.check_repairs(wanted, true).await {
+                Err(ApplyError::Blocked(problem, left)) => {
+                    ensured.problem.get_or_insert((problem, left));
+                    return Ok(());
+                }
+                checked => checked?,
+            }
             // Stamped, but not by the field manager of this shard.
             let is_of_other_shard = fingerprint.is_none() && stamp.is_some();
             if is_of_other_shard && self.adopt_from_shard(wanted, None).await?.is_some() {
@@ -162,13 +165,14 @@ impl Reconciler {
             if child.kind.has_pods {
                 match self.pace(wanted, *fingerprint, *stamp) {
                     // A paced rollout that is not complete stays one, and keeps its slot.
-                    Pace::Now => {
-                        let (namespace, uid) = (&resource.namespace, &resource.uid);
-                        paced = stamp.is_some_and(|it| it.paced)
-                            && !self.children.has_ended_rollout(namespace, uid);
-                    }
-                    Pace::Turn => (paced, has_turn) = (true, true),
+                    Pace::Now => paced = self.pacer.is_rolling(&wanted.resource_key()),
+                    Pace::Turn => paced = true,
                     Pace::Wait(as_applied) => {
+                        // What was refused is not over because its next attempt waits.
+                        if let Some((Blocker::Problem(problem), _)) = blocked {
+                            ensured.problem.get_or_insert((problem, pacing::RESYNC));
+                            return Ok(());
+                        }
                         wait_for_rollout(wanted, as_applied, ensured);
                         return Ok(());
                     }
@@ -177,13 +181,7 @@ impl Reconciler {
         } else {
             self.check_repairs(wanted, false).await?;
         }
-        let attempt = Attempt {
-            kind: child.kind,
-            desired,
-            generation: resource.generation,
-            found: self.children.found(child.kind, &key),
-        };
-        match self.states.blocked(resource, &attempt) {
+        match blocked.filter(|(_, wait)| !wait.is_zero()) {
             Some((Blocker::Problem(problem), wait)) => {
                 return Err(ApplyError::Blocked(problem, wait));
             }
@@ -200,11 +198,13 @@ impl Reconciler {
             Ownership::Ours {
                 uid,
                 resource_version,
+                generation,
                 ..
             } => {
                 let existing = Existing {
                     uid,
                     resource_version: *resource_version,
+                    generation: *generation,
                 };
                 self.update(wanted, existing, paced).await
             }
@@ -212,16 +212,15 @@ impl Reconciler {
         };
         match outcome {
             Ok(applied) => {
-                ensured.child(applied, self.settled(wanted));
+                ensured.child(applied, self.recent_conflict(wanted));
                 Ok(())
             }
             Err(error) => {
                 if let Some((blocker, wait)) = error.blocker() {
                     self.states.block(resource, attempt, blocker, wait);
                 }
-                if has_turn {
-                    // Frees its slot for another rollout until the retry.
-                    self.pacer.ended(&wanted.resource_key());
+                if paced {
+                    self.look_for_rollout(wanted, &error).await?;
                 }
                 Err(error)
             }
@@ -281,7 +280,8 @@ impl Reconciler {
         paced: bool,
     ) -> Result<Option<&'static str>, RequestError> {
         let mut metadata = wanted.metadata();
-        Stamp::new(wanted.resource, wanted.desired, paced).put_on(&mut metadata);
+        let rollout = existing.filter(|_| paced).map(|it| it.generation + 1);
+        Stamp::new(wanted.resource, wanted.desired, rollout).put_on(&mut metadata);
         let preconditions = existing;
         #[cfg(test)]
         let preconditions = preconditions.filter(|_| !twins::is(Twin::ApplyWithoutUid));
@@ -297,7 +297,8 @@ impl Reconciler {
         );
         let force = existing.is_some();
         // Until the cache has the answer: its event, which often comes first, enqueues nothing.
-        let _applying = self.states.applying(wanted.resource, wanted.desired);
+        let write = Write::Child(wanted.desired);
+        let _writing = self.states.writing(wanted.resource, write);
         let applied = self.caller.apply(at, manager, force, &body);
         let (answer, is_created) = self.children.watched_as(wanted.child.kind, applied).await?;
         // Without force, too: the child may have lost its label or its owner reference.
@@ -345,7 +346,10 @@ impl Reconciler {
             .as_ref()
             .and_then(|answer| lost_field(answer, &self.owner(resource)));
         let answer = answer.filter(|_| lost.is_none());
-        let answered = answer.and_then(|answer| self.children.put_decoded(child.kind, answer));
+        let answered = answer.as_ref().and_then(|answer| answer.fingerprint);
+        if let Some(answer) = answer {
+            self.children.put_decoded(child.kind, answer);
+        }
         let rewritten = answered
             .filter(|answered| *answered != desired)
             .map(|answered| ServerMutated {

@@ -62,6 +62,35 @@ impl Outcome {
             ..Outcome::default()
         }
     }
+
+    /// The result of the reconcile after the write of the status, which returns when to reconcile again.
+    pub(super) fn into_result(
+        self,
+        written: Result<Option<Duration>, RequestError>,
+    ) -> Result<Action, Failure> {
+        let requeue_after = self.requeue_after;
+        let earliest = |status| [requeue_after, status].into_iter().flatten().min();
+        match (self.failure, written) {
+            // Of two errors, the one after which the next request must wait longer.
+            (Some(failure), Err(error))
+                if error.is_fenced() || error.retry_after() > failure.retry_after() =>
+            {
+                Err(Failure {
+                    error,
+                    requeue_after,
+                })
+            }
+            (Some(error), written) => Err(Failure {
+                error,
+                requeue_after: earliest(written.ok().flatten()),
+            }),
+            (None, Err(error)) => Err(error.into()),
+            (None, Ok(status)) => {
+                let delay = earliest(status);
+                Ok(delay.map_or(Action::AwaitChange, Action::RequeueAfter))
+            }
+        }
+    }
 }
 
 impl Reconciler {

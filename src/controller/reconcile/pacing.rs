@@ -2,8 +2,8 @@
 //! a kind; only a limited number roll out at the same time, in the order of their names. A change of a
 //! resource's own spec never waits.
 //!
-//! The cache of Deployments shows which of them roll out: their stamp marks a paced rollout. Nothing
-//! else is stored, and a new leader continues.
+//! The cache of Deployments shows a new leader which of them roll out: their stamp has the generation that
+//! a paced rollout made. Nothing else is stored.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -75,6 +75,16 @@ impl Pacer {
         }
     }
 
+    /// Whether the resource `key` holds a slot.
+    pub(in crate::controller) fn is_rolling(&self, key: &ObjectKey) -> bool {
+        if self.limit == 0 {
+            return false;
+        }
+        let mut state = self.state.lock();
+        let rolling = state.rolling.get_or_insert_with(|| self.found_rolling());
+        rolling.contains(key)
+    }
+
     /// Whether the Deployment of the resource `key` may be changed now. If so, it holds a slot until
     /// [`Pacer::ended`].
     pub(in crate::controller) fn may_begin(&self, key: &ObjectKey) -> bool {
@@ -85,7 +95,7 @@ impl Pacer {
         let rolling = state.rolling.get_or_insert_with(|| self.found_rolling());
         let free = self.limit.saturating_sub(rolling.len());
         if rolling.contains(key) {
-            // An earlier leader may have had a higher limit, or users have restarted pods of earlier rollouts.
+            // An earlier leader may have had a higher limit.
             return rolling.iter().take(self.limit).any(|it| it == key);
         }
         let before = state.waiting.range(..key).take(free).count();
@@ -104,8 +114,8 @@ impl Pacer {
         may
     }
 
-    /// The resource `key` neither rolls out nor waits any more: its rollout is complete or was rejected, or it
-    /// was deleted. Enqueues the next waiting resources.
+    /// The resource `key` neither rolls out nor waits any more: its rollout is complete or has not begun, or
+    /// it was deleted. Enqueues the next waiting resources.
     pub(in crate::controller) fn ended(&self, key: &ObjectKey) {
         let mut state = self.state.lock();
         let was_rolling = state
@@ -153,7 +163,8 @@ impl Pacer {
         stores
             .flat_map(|(_, store)| store.snapshot())
             .filter(|child| {
-                child.stamp.is_some_and(|stamp| stamp.paced)
+                let rollout = child.stamp.and_then(|stamp| stamp.rollout);
+                rollout == Some(child.meta.generation)
                     && child.workload().is_some_and(|it| !it.is_updated())
             })
             .filter_map(|child| {

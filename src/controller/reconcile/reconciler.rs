@@ -61,8 +61,7 @@ pub(crate) struct Reconciler {
     pub(super) memos: Memos,
     /// Repeated applies of a child: another writer may keep changing it.
     pub(super) repairs: RepairLog<(ChildKind, ObjectKey)>,
-    /// Repeated writes of the same status of a degraded resource, or over the status of another operator: that
-    /// may keep changing it.
+    /// Repeated corrections of a status: another writer may keep changing it.
     pub(super) repeated_statuses: RepairLog<ObjectKey>,
     /// Repeated removals of the finalizer of an older operator, which may still run.
     pub(super) stripped: RepairLog<ObjectKey>,

@@ -16,15 +16,12 @@ use crate::controller::call::Part;
 use crate::controller::drift::repairs::Decision;
 use crate::controller::event::transitions;
 use crate::controller::reconcile::outcome::Outcome;
-use crate::controller::reconcile::reconciler::Reconciler;
+use crate::controller::reconcile::reconciler::{Reconciler, STALE_RETRY};
 use crate::controller::state::debounce::Difference;
-use crate::controller::state::jittered_retry;
+use crate::controller::state::{Write, jittered_retry, key_of};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 use crate::operators::{Observed, Reason, Resource, Summary, status};
-
-/// Retry delay after a conflict, if the event of the other change does not arrive earlier.
-const CHANGED_RETRY: Duration = Duration::from_secs(1);
 
 impl Reconciler {
     /// Writes the status of the resource `at`, which was read as `cached`, if it differs and is
@@ -42,13 +39,10 @@ impl Reconciler {
     ) -> Result<Option<Duration>, RequestError> {
         let observed = self.observe(resource, desired, outcome);
         let next_change = status::next_change(&observed);
-        let is_settled = status::is_settled(desired, &observed);
+        let is_at_rest = status::is_at_rest(desired, &observed);
         let mut wanted = self.operator.status(resource, desired, &observed);
         if observed.workload.is_none() && is_in_conflict(outcome) {
             keep_pods(&mut wanted, &resource.status);
-        }
-        if let Some(unanswered) = self.states.unanswered_status(resource) {
-            keep_times(&mut wanted, &resource.status, &unanswered);
         }
         let wanted_text = serde_json::to_string(&wanted).unwrap_or_default();
         let stored_text = cached.status.text();
@@ -66,35 +60,63 @@ impl Reconciler {
             self.states.status_is_written(resource);
             return Ok(next_change);
         }
-        let difference = Difference::by(&resource.status, &wanted);
-        let queued = self.queue.ready();
-        if let Some(wait) = self
-            .states
-            .status_differs(resource, observed, is_settled, difference, queued)
-        {
-            return Ok(Some(next_change.map_or(wait, |change| change.min(wait))));
+        if let Some(wait) = self.defers_status(resource, &wanted, observed, is_at_rest) {
+            return Ok(next_change.into_iter().chain([wait]).min());
         }
-        let key = &cached.meta.key;
-        let is_repeatable = outcome.problem.is_some() || is_of_other_operator(&resource.status);
-        let content = is_repeatable.then(|| content_of(&wanted));
-        let earliest = |left: Duration| next_change.into_iter().chain([left]).min();
-        if let Some(content) = content {
-            match self.repeated_statuses.decide(key, content) {
-                Decision::Apply => {}
-                Decision::Wait(_, left) => return Ok(earliest(left)),
-                Decision::Investigate(left) => {
-                    warn!("another writer keeps changing the status of this resource; stop it");
-                    return Ok(earliest(left));
-                }
+        let sent = self
+            .send_status(at, cached, resource, (&wanted, &wanted_text))
+            .await?;
+        Ok(sent.or(next_change))
+    }
+
+    /// How long the write of the status `wanted` waits: for the rollout to pause, or because another writer
+    /// keeps changing the status. `None` if the write is due.
+    fn defers_status(
+        &self,
+        resource: &Resource,
+        wanted: &Status,
+        observed: Observed,
+        is_at_rest: bool,
+    ) -> Option<Duration> {
+        let difference = Difference::by(&resource.status, wanted);
+        let queued = self.queue.ready();
+        let wait = self
+            .states
+            .status_differs(resource, observed, is_at_rest, difference, queued);
+        if wait.is_some() {
+            return wait;
+        }
+        let content = correction(&resource.status, wanted)?;
+        match self.repeated_statuses.decide(&key_of(resource), content) {
+            Decision::Apply => None,
+            Decision::Wait(_, left) => Some(left),
+            Decision::Investigate(left) => {
+                warn!("another writer keeps changing the status of this resource; stop it");
+                Some(left)
             }
         }
+    }
+
+    /// Sends the status `wanted`, as JSON `text`. Returns when to reconcile again, unless it is written and
+    /// the resource is as it was read.
+    ///
+    /// # Errors
+    /// An error to retry. A deleted resource is not an error.
+    async fn send_status(
+        &self,
+        at: Location<'_>,
+        cached: &CachedResource,
+        resource: &Resource,
+        (wanted, text): (&Status, &str),
+    ) -> Result<Option<Duration>, RequestError> {
+        let key = &cached.meta.key;
         // The precondition: the status must not go to a new resource of the same name, must not
         // claim a spec that the cache does not show yet, and must not replace an unseen status. The
         // API server answers 409 if the resource has another version. A `test` would be answered 422,
         // without a text that names the cause (apiserver `endpoints/handlers/patch.go`).
         let version = cached.meta.resource_version.to_string();
         let read = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": version});
-        let add = format!(r#"{{"op":"add","path":"/status","value":{wanted_text}}}"#);
+        let add = format!(r#"{{"op":"add","path":"/status","value":{text}}}"#);
         let operations = format!("[{read},{add}]");
         #[cfg(test)]
         let operations = match twins::is(Twin::BlindStatus) {
@@ -102,28 +124,22 @@ impl Reconciler {
             false => operations,
         };
         let manager = &self.field_manager;
-        self.states
-            .writing_status(resource, Some(StatusText::from(&*wanted_text)));
+        // Until the cache has the answer: its event, which often comes first, enqueues nothing.
+        let write = Write::Status(StatusText::from(text));
+        let _writing = self.states.writing(resource, write);
         let answer = self
             .caller
             .json_patch(at, Part::Status, manager, &operations)
             .await;
-        if answer.is_err() {
-            self.states.writing_status(resource, None);
-        }
         match answer {
             Ok(answer) => {
-                if let Some(content) = content {
+                if let Some(content) = correction(&resource.status, wanted) {
                     self.repeated_statuses.applied(key, content);
                 }
                 let is_as_read = self.store_answer(cached, answer);
-                // After the cache has it, so that its event enqueues nothing.
                 self.states.status_is_written(resource);
-                self.record_transitions(resource, &wanted);
-                Ok(match is_as_read {
-                    true => next_change,
-                    false => Some(Duration::ZERO),
-                })
+                self.record_transitions(resource, wanted);
+                Ok((!is_as_read).then_some(Duration::ZERO))
             }
             Err(error) if error.is_not_found() => {
                 // The watch reports the deletion.
@@ -139,15 +155,10 @@ impl Reconciler {
                 // The cache may show a change that enqueues nothing, such as a label.
                 Ok(Some(match known.is_some_and(is_newer) {
                     true => Duration::ZERO,
-                    false => CHANGED_RETRY,
+                    false => STALE_RETRY,
                 }))
             }
-            Err(error) => {
-                if error.is_ambiguous() {
-                    self.states.status_is_unanswered(resource, wanted);
-                }
-                Err(error)
-            }
+            Err(error) => Err(error),
         }
     }
 
@@ -224,19 +235,26 @@ fn keep_pods(wanted: &mut Status, stored: &Status) {
     }
 }
 
-/// Whether another operator wrote the status: each of this one has a generation.
-fn is_of_other_operator(status: &Status) -> bool {
-    status.observed_generation.is_none() && *status != Status::default()
-}
-
 /// Whether both are the same JSON, whatever the order of members.
 fn is_same_json(one: &str, other: &str) -> bool {
     let read = |text| serde_json::from_str::<Value>(text).ok();
     read(one).is_some_and(|one| Some(one) == read(other))
 }
 
-/// Hash of a status without its times and messages. Replaced pods change the status, which is then not
-/// a repeated write.
+/// Hash of the status `wanted`, without its times and messages, if another writer may have changed the
+/// `stored` one: not in the course of a rollout, so that nothing is kept of most resources. Replaced pods
+/// change the status, which is then not a repeated write.
+fn correction(stored: &Status, wanted: &Status) -> Option<u64> {
+    let is_true = |status, type_| {
+        status::condition(status, type_).is_some_and(|condition| condition.status == "True")
+    };
+    let stays_ready = [stored, wanted].iter().all(|it| is_true(it, status::READY));
+    // Each status of this operator has a generation.
+    let is_of_other = stored.observed_generation.is_none() && *stored != Status::default();
+    let may_repeat = stays_ready || is_of_other || is_true(wanted, status::DEGRADED);
+    may_repeat.then(|| content_of(wanted))
+}
+
 fn content_of(status: &Status) -> u64 {
     let mut hasher = DefaultHasher::new();
     (status.observed_generation, &status.nodes).hash(&mut hasher);
@@ -251,22 +269,6 @@ fn content_of(status: &Status) -> u64 {
         (type_, status, reason).hash(&mut hasher);
     }
     hasher.finish()
-}
-
-/// Copies the times of a write with an unknown result to the conditions that differ from the stored
-/// ones. If that write succeeded, the same status must not be written again with later times.
-fn keep_times(wanted: &mut Status, stored: &Status, unanswered: &Status) {
-    for condition in &mut wanted.conditions {
-        let of = |status| {
-            status::condition(status, &condition.type_)
-                .filter(|other| other.status == condition.status)
-        };
-        if let (None, Some(sent)) = (of(stored), of(unanswered)) {
-            condition
-                .last_transition_time
-                .clone_from(&sent.last_transition_time);
-        }
-    }
 }
 
 #[cfg(test)]

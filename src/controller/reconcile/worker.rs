@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::task::yield_now;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 use tracing::field::Empty;
 use tracing::{Instrument, debug, error, error_span, warn};
 
-use crate::controller::metrics::{Metrics, Outcome};
+use crate::controller::metrics::{Metrics, ReconcileResult};
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::Queue;
 use crate::controller::reconcile::{Action, Failure};
@@ -63,72 +64,21 @@ where
         let ended = caught.instrument(span.clone()).await;
         drop(running);
         let entered = span.enter();
-        let outcome = match ended {
-            Ok(Ok(Ok(Action::AwaitChange))) => {
-                queue.forget(&key);
-                Outcome::Success
-            }
-            Ok(Ok(Ok(Action::RequeueAfter(delay)))) => {
-                queue.forget(&key);
-                queue.requeue_after(key.clone(), delay);
-                Outcome::RequeueAfter
-            }
-            Ok(Ok(Ok(Action::Held(delay)))) => {
-                queue.add_after(key.clone(), delay);
-                Outcome::RequeueAfter
-            }
-            #[cfg(test)]
-            Ok(Ok(Err(_))) if twins::is(Twin::EndsAtError) => return Err(Fenced),
-            #[cfg(test)]
-            Ok(Ok(Err(_))) if twins::is(Twin::NoRetry) => Outcome::Error,
-            Ok(Ok(Err(Failure { error, .. }))) if error.is_fenced() => {
-                debug!(%error, "the reconcile was aborted");
-                return Err(Fenced);
-            }
-            Ok(Ok(Err(Failure {
-                error,
-                requeue_after,
-            }))) => {
-                warn!(%error, "the reconcile failed; retrying with back-off");
-                let asked = error.retry_after().unwrap_or_default();
-                if let Some(latest) = requeue_after {
-                    queue.add_after(key.clone(), latest.max(asked));
-                }
-                if error.is_forbidden() {
-                    // A permission may be granted without an event, and much later.
-                    queue.forget(&key);
-                    queue.add_after(key.clone(), jittered_retry());
-                } else {
-                    queue.add_rate_limited(key.clone(), asked);
-                }
-                Outcome::Error
-            }
-            Err(panic) => {
-                let panic = message_of(&*panic);
-                error!(panic, "the reconcile panicked; retrying with back-off");
-                queue.add_rate_limited(key.clone(), Duration::ZERO);
-                Outcome::Panic
-            }
-            Ok(Err(_elapsed)) => {
-                error!(
-                    seconds = RECONCILE_TIMEOUT.as_secs(),
-                    "the reconcile timed out"
-                );
-                queue.add_rate_limited(key.clone(), Duration::ZERO);
-                Outcome::Timeout
-            }
-        };
+        let result = conclude(&queue, &key, ended)?;
         let took = started.elapsed();
         debug!(
-            result = ?outcome,
+            ?result,
             took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             "the reconcile ended"
         );
-        if !matches!(outcome, Outcome::Success | Outcome::RequeueAfter) {
+        if !matches!(
+            result,
+            ReconcileResult::Success | ReconcileResult::RequeueAfter
+        ) {
             // After the last log line of the reconcile.
             span.record("otel.status_code", "ERROR");
         }
-        metrics.reconcile_ended(&controller, outcome, took);
+        metrics.reconcile_ended(&controller, result, took);
         queue.done(&key);
         drop(entered);
         // A reconcile that sends nothing waits for nothing. Without this, the workers of a new leader would
@@ -136,6 +86,73 @@ where
         yield_now().await;
     }
     Ok(())
+}
+
+/// How a reconcile ended within its panic barrier and its timeout.
+type Ended = Result<Result<Result<Action, Failure>, Elapsed>, Box<dyn Any + Send>>;
+
+/// Logs an error, and adds the key again if it is to be reconciled without a new event.
+///
+/// # Errors
+/// [`Fenced`].
+fn conclude(
+    queue: &Queue<ObjectKey>,
+    key: &ObjectKey,
+    ended: Ended,
+) -> Result<ReconcileResult, Fenced> {
+    Ok(match ended {
+        Ok(Ok(Ok(Action::AwaitChange))) => {
+            queue.forget(key);
+            ReconcileResult::Success
+        }
+        Ok(Ok(Ok(Action::RequeueAfter(delay)))) => {
+            queue.forget(key);
+            queue.requeue_after(key.clone(), delay);
+            ReconcileResult::RequeueAfter
+        }
+        Ok(Ok(Ok(Action::Held(delay)))) => {
+            queue.add_after(key.clone(), delay);
+            ReconcileResult::RequeueAfter
+        }
+        #[cfg(test)]
+        Ok(Ok(Err(_))) if twins::is(Twin::EndsAtError) => return Err(Fenced),
+        #[cfg(test)]
+        Ok(Ok(Err(_))) if twins::is(Twin::NoRetry) => ReconcileResult::Error,
+        Ok(Ok(Err(Failure { error, .. }))) if error.is_fenced() => {
+            debug!(%error, "the reconcile was aborted");
+            return Err(Fenced);
+        }
+        Ok(Ok(Err(Failure {
+            error,
+            requeue_after,
+        }))) => {
+            warn!(%error, "the reconcile failed; retrying with back-off");
+            if error.is_forbidden() {
+                // A permission may be granted without an event, and much later.
+                queue.forget(key);
+                let retry = jittered_retry();
+                let delay = requeue_after.map_or(retry, |latest| latest.min(retry));
+                queue.add_after(key.clone(), delay);
+            } else {
+                queue.add_rate_limited(key.clone(), requeue_after);
+            }
+            ReconcileResult::Error
+        }
+        Err(panic) => {
+            let panic = message_of(&*panic);
+            error!(panic, "the reconcile panicked; retrying with back-off");
+            queue.add_rate_limited(key.clone(), None);
+            ReconcileResult::Panic
+        }
+        Ok(Err(_elapsed)) => {
+            error!(
+                seconds = RECONCILE_TIMEOUT.as_secs(),
+                "the reconcile timed out"
+            );
+            queue.add_rate_limited(key.clone(), None);
+            ReconcileResult::Timeout
+        }
+    })
 }
 
 /// The message of a panic: a `&str` or a `String`.

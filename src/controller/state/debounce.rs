@@ -122,12 +122,12 @@ impl StatusDebounce {
         }
     }
 
-    /// The delay of the write, given the time `now`, the observed state, whether a rollout is in
-    /// progress, the difference, and the other resources that wait; `None` if it is due.
+    /// The delay of the write, given the time `now`, the observed state, whether the children are at
+    /// rest, the difference, and the other resources that wait; `None` if it is due.
     pub(crate) fn wait(
         &mut self,
         observed: Observed,
-        is_settled: bool,
+        is_at_rest: bool,
         difference: Difference,
         others: Others,
         now: Instant,
@@ -137,7 +137,7 @@ impl StatusDebounce {
             now: String::new(),
             ..observed
         };
-        let is_due = observed.problem.is_some() || is_settled;
+        let is_due = observed.problem.is_some() || is_at_rest;
         if observed != self.seen {
             self.seen = observed;
             self.moved = now;
@@ -208,7 +208,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn settled_children_and_problems_are_written_at_once() {
+    fn children_at_rest_and_problems_are_written_at_once() {
         let now = Instant::now();
         let problem = Problem {
             reason: Reason::NameConflict,

@@ -224,10 +224,10 @@ fn told_of(workload: Option<ObservedWorkload>, phase: &str, missing: Option<Chil
         now: NOON.to_owned(),
         ..Observed::default()
     };
-    let is_settled = status::is_settled(&summary(&desired), &observed);
+    let is_at_rest = status::is_at_rest(&summary(&desired), &observed);
     let status = Keeper.status(&resource, &summary(&desired), &observed);
     let is_ready = told(&status, "Ready").0 == "True";
-    assert!(is_settled || !is_ready, "what is ready has come to rest");
+    assert!(is_at_rest || !is_ready, "what is ready has come to rest");
     status
 }
 
@@ -281,6 +281,6 @@ fn ready_is_a_resource_without_pods_whose_children_are_there() {
             assert_eq!(told(&status, type_).0 == "True", is_ready, "{type_}");
         }
         assert_eq!(told(&status, "Progressing").0 == "False", is_ready);
-        assert_eq!(status::is_settled(&summary(&desired), &observed), is_ready);
+        assert_eq!(status::is_at_rest(&summary(&desired), &observed), is_ready);
     }
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::Map;
 
 use super::super::observed::Reason;
-use super::super::status::is_settled;
+use super::super::status::is_at_rest;
 use super::generators::{any_observed, any_operator, any_resource, valid_resource};
 use super::*;
 use crate::api::shape::tests::within;
@@ -48,7 +48,7 @@ proptest! {
         let settings = Settings { max_replicas, ..Settings::default() };
         let desired = operator.desired(&resource, &settings);
         let status = status_with(operator, &resource, &desired, &observed);
-        let _ = is_settled(&summary(&desired), &observed);
+        let _ = is_at_rest(&summary(&desired), &observed);
         let refused = desired.err();
         if let Some(refused) = refused {
             let paused = Some(Reason::Paused);

@@ -1,7 +1,7 @@
 //! The status for given observations.
 
 use super::super::observed::{Problem, Reason};
-use super::super::status::is_settled;
+use super::super::status::is_at_rest;
 use super::*;
 
 fn memcached(replicas: i64) -> Resource {
@@ -271,18 +271,18 @@ fn a_message_is_cut_to_one_kibibyte_between_characters() {
 }
 
 #[test]
-fn children_are_settled_once_all_counts_agree_with_the_pods_that_are_known() {
-    assert!(is_settled(&Ok(Vec::new()), &at_rest(3)));
-    assert!(is_settled(&Ok(Vec::new()), &at_rest(0)));
-    assert!(!is_settled(&Ok(Vec::new()), &Observed::default()));
-    assert!(!is_settled(
+fn children_are_at_rest_once_all_counts_agree_with_the_pods_that_are_known() {
+    assert!(is_at_rest(&Ok(Vec::new()), &at_rest(3)));
+    assert!(is_at_rest(&Ok(Vec::new()), &at_rest(0)));
+    assert!(!is_at_rest(&Ok(Vec::new()), &Observed::default()));
+    assert!(!is_at_rest(
         &Ok(Vec::new()),
         &Observed {
             pods: pods(2, 2),
             ..at_rest(3)
         }
     ));
-    assert!(!is_settled(
+    assert!(!is_at_rest(
         &Ok(Vec::new()),
         &Observed {
             pods: pods(3, 2),
@@ -294,7 +294,7 @@ fn children_are_settled_once_all_counts_agree_with_the_pods_that_are_known() {
         available: 2,
         ..rolled_out(3)
     };
-    assert!(!is_settled(
+    assert!(!is_at_rest(
         &Ok(Vec::new()),
         &Observed {
             workload: Some(starting),
@@ -305,7 +305,7 @@ fn children_are_settled_once_all_counts_agree_with_the_pods_that_are_known() {
         generation: 2,
         ..rolled_out(3)
     };
-    assert!(!is_settled(
+    assert!(!is_at_rest(
         &Ok(Vec::new()),
         &Observed {
             workload: Some(unseen),
@@ -320,7 +320,7 @@ fn where_nothing_is_made_there_is_nothing_to_wait_for() {
         reason: Reason::NameConflict,
         message: String::new(),
     });
-    assert!(is_settled(
+    assert!(is_at_rest(
         &Ok(Vec::new()),
         &Observed {
             problem,

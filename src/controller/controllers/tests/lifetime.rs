@@ -93,8 +93,8 @@ fn was_written(asked: &Mutex<Vec<String>>) -> bool {
 }
 
 /// An API server with one Memcached, which takes `patch_time` for a patch. Watches have no events;
-/// `absent` is an unknown plural, or a name that cannot be looked for. Also returns the received
-/// requests.
+/// hub versions are not served; `absent` is an unknown plural, or a name that cannot be looked for. Also
+/// returns the received requests.
 fn api_server(
     patch_time: Duration,
     absent: &'static str,
@@ -126,7 +126,10 @@ fn api_server(
                     403,
                     json!({"kind": "Status", "status": "Failure", "code": 403, "message": "no"}),
                 )
-            } else if plural == absent || query.contains(&format!("metadata.name%3D{absent}&")) {
+            } else if plural == absent
+                || matches!(plural, "v1" | "v2")
+                || query.contains(&format!("metadata.name%3D{absent}&"))
+            {
                 (
                     404,
                     json!({"kind": "Status", "status": "Failure", "code": 404, "message": "no"}),
@@ -155,7 +158,6 @@ fn options(client: kube::Client) -> Options {
         namespaces: BTreeSet::new(),
         shard: None,
         metrics: Arc::new(Metrics::register(&mut Registry::default())),
-        follow_stored_version: false,
         leadership: Leadership::sole(),
     }
 }

@@ -3,6 +3,8 @@
 use serde_json::Value;
 
 use super::*;
+use crate::controller::object::ObjectKey;
+use crate::controller::state::Write;
 use crate::operators::SERVICE;
 
 #[test]
@@ -51,10 +53,11 @@ fn a_resource_that_lost_a_child_is_noted_and_no_other_life_of_it() {
         "web",
         std::slice::from_ref(&owner),
     ))));
-    let lost_children = &scene.handlers.children.lost_children;
-    assert!(!lost_children.contains("earlier") && !lost_children.contains("Nginx-web"));
+    let states = &scene.controller("Nginx").states;
+    let key = ObjectKey::new("ns", "web");
+    assert!(!states.has_lost_child(&key, "earlier") && !states.has_lost_child(&key, "Nginx-web"));
     scene.deployment_changed(lost(&owner));
-    assert!(lost_children.contains("Nginx-web"));
+    assert!(states.has_lost_child(&key, "Nginx-web"));
 }
 
 #[test]
@@ -67,7 +70,8 @@ fn a_loss_stays_noted_if_another_namespace_has_an_object_that_names_the_owner() 
     for lost in [own, foreign] {
         scene.deployment_changed(Change::Deleted(deployment(&lost)));
     }
-    assert!(scene.handlers.children.lost_children.contains("Nginx-web"));
+    let states = &scene.controller("Nginx").states;
+    assert!(states.has_lost_child(&ObjectKey::new("ns", "web"), "Nginx-web"));
     assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
 }
 
@@ -166,7 +170,7 @@ fn the_event_of_a_child_that_is_being_applied_wakes_nobody_and_any_other_does() 
     };
     let desired = with(1).fingerprint.expect("it has owned fields");
     assert!(wakes(with(1)), "not sent");
-    let sent = states.applying(&web, desired);
+    let sent = states.writing(&web, Write::Child(desired));
     assert!(!wakes(with(1)), "sent");
     assert!(wakes(with(2)), "changed by another");
     let mut ending = CachedChild::clone(&with(1));
@@ -177,6 +181,6 @@ fn the_event_of_a_child_that_is_being_applied_wakes_nobody_and_any_other_does() 
     drop(sent);
     assert!(wakes(with(1)), "answered, or given up");
     web.uid = "an earlier one of this name".to_owned();
-    let _sent = states.applying(&web, desired);
+    let _sent = states.writing(&web, Write::Child(desired));
     assert!(wakes(with(1)), "of another resource");
 }

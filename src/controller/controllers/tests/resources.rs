@@ -1,6 +1,7 @@
 //! The changes of a resource that enqueue it, and those that do not.
 
 use super::*;
+use crate::controller::state::Write;
 
 #[test]
 fn the_event_of_a_status_that_is_being_written_wakes_nobody_and_any_other_does() {
@@ -20,15 +21,12 @@ fn the_event_of_a_status_that_is_being_written_wakes_nobody_and_any_other_does()
         !scene.enqueued().is_empty()
     };
     assert!(wakes(with("written", "spec", 2)), "not sent");
-    states.writing_status(&web, Some("written".into()));
+    let sent = states.writing(&web, Write::Status("written".into()));
     assert!(!wakes(with("written", "spec", 2)), "sent");
     assert!(wakes(with("of another", "spec", 2)), "of another writer");
     assert!(wakes(with("written", "changed", 2)), "with another spec");
-    states.writing_status(&web, None);
-    assert!(wakes(with("written", "spec", 2)), "failed");
-    states.writing_status(&web, Some("written".into()));
-    states.status_is_written(&web);
-    assert!(wakes(with("written", "spec", 2)), "in the cache before");
+    drop(sent);
+    assert!(wakes(with("written", "spec", 2)), "answered, or given up");
 }
 
 #[test]

@@ -83,7 +83,7 @@ impl Reconciler {
     }
 
     /// Whether the owned fields of a child are as desired, or as changed on admission.
-    pub(super) fn is_settled(
+    pub(super) fn is_as_expected(
         &self,
         resource: &Resource,
         expected: &Expected,
@@ -103,9 +103,9 @@ impl Reconciler {
     }
 
     /// The child is as desired. A field conflict is reported until this has lasted long enough.
-    pub(super) fn settled(&self, wanted: Wanted<'_>) -> Option<(Problem, Duration)> {
+    pub(super) fn recent_conflict(&self, wanted: Wanted<'_>) -> Option<(Problem, Duration)> {
         let child = (wanted.child.kind, wanted.key());
-        self.repairs.settled(&child, wanted.counted)
+        self.repairs.recent_conflict(&child, wanted.counted)
     }
 
     /// Rejects a resource of an older generation than the child's stamp. Reads the resource from the
@@ -197,7 +197,7 @@ impl Reconciler {
         // An unavailable Deployment, and one without progress of its own, are changed at once: they might
         // never free a slot.
         let (namespace, uid) = (&resource.namespace, &resource.uid);
-        let is_paced = stamp.is_some_and(|it| it.paced);
+        let is_paced = self.pacer.is_rolling(&wanted.resource_key());
         let is_stalled = !is_paced && self.children.is_stalled(namespace, uid);
         if is_requested || is_stalled || !self.children.is_available(namespace, uid) {
             return Pace::Now;
@@ -215,5 +215,31 @@ impl Reconciler {
                 .is_some_and(|ready| ready.status == "True"),
         };
         Pace::Wait(observed.filter(is_as_applied))
+    }
+
+    /// After an `error` of an apply that was to begin a paced rollout: reads the child if the rollout may
+    /// have begun all the same, and frees the slot if it has not.
+    ///
+    /// # Errors
+    /// That of the read. Then the slot stays until the next attempt.
+    pub(super) async fn look_for_rollout(
+        &self,
+        wanted: Wanted<'_>,
+        error: &ApplyError,
+    ) -> Result<(), ApplyError> {
+        let ApplyError::Failed(error) = error else {
+            return Ok(());
+        };
+        if !error.is_ambiguous() || error.retry_after().is_some() {
+            return Ok(());
+        }
+        if let Some(live) = found(self.caller.get(wanted.location()).await)? {
+            self.children.put_written(wanted.child.kind, &live);
+        }
+        let Resource { namespace, uid, .. } = wanted.resource;
+        if self.children.has_ended_rollout(namespace, uid) {
+            self.pacer.ended(&wanted.resource_key());
+        }
+        Ok(())
     }
 }

@@ -19,17 +19,17 @@ pub(crate) struct Memos {
 struct Memo {
     /// Hash of what the children were computed from.
     spec: u64,
-    children: Box<[Settled]>,
+    children: Box<[AppliedChild]>,
 }
 
 /// A child as it was applied.
 #[derive(Debug)]
-struct Settled {
+struct AppliedChild {
     expected: Expected,
     replicas: Option<i64>,
 }
 
-impl Settled {
+impl AppliedChild {
     fn read(&self) -> (Expected, ChildSummary) {
         let summary = ChildSummary {
             kind: self.expected.kind,
@@ -53,7 +53,7 @@ impl Memos {
             expected,
             unconfirmed: None,
             requeue_after: None,
-            conflict: None,
+            problem: None,
         } = ensured
         else {
             return;
@@ -62,16 +62,16 @@ impl Memos {
         if expected.len() != children.len() {
             return;
         }
-        let settled = expected
+        let applied = expected
             .iter()
             .zip(children)
-            .map(|(expected, child)| Settled {
+            .map(|(expected, child)| AppliedChild {
                 expected: expected.clone(),
                 replicas: child.replicas(),
             });
         let memo = Memo {
             spec,
-            children: settled.collect(),
+            children: applied.collect(),
         };
         self.by_resource
             .lock()
@@ -82,11 +82,11 @@ impl Memos {
     pub(super) fn of(&self, uid: &str, spec: u64) -> Option<(Vec<Expected>, Vec<ChildSummary>)> {
         let memos = self.by_resource.lock();
         let memo = memos.get(uid).filter(|memo| memo.spec == spec)?;
-        Some(memo.children.iter().map(Settled::read).unzip())
+        Some(memo.children.iter().map(AppliedChild::read).unzip())
     }
 
     /// The resource `uid` was deleted.
-    pub(super) fn forget(&self, uid: &str) {
+    pub(crate) fn forget(&self, uid: &str) {
         self.by_resource.lock().remove(uid);
     }
 }

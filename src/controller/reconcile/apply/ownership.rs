@@ -71,6 +71,8 @@ impl Reconciler {
         let existing = Existing {
             uid,
             resource_version,
+            // Not read in an update that is not paced.
+            generation: 0,
         };
         self.update(preserved.unwrap_or(wanted), existing, false)
             .await
@@ -126,8 +128,8 @@ impl Reconciler {
         }
         // In this order: the loss is removed after the resource has left the cache, which may happen
         // concurrently.
-        let lost_a_child = self.children.lost_children.contains(&resource.uid);
         let key = key_of(resource);
+        let lost_a_child = self.states.has_lost_child(&key, &resource.uid);
         let known = self.resources.get(&key);
         let known = known
             .filter(|known| *known.meta.uid == *resource.uid)
@@ -142,7 +144,7 @@ impl Reconciler {
         if self.live_generation(resource).await? > resource.generation {
             return Err(ApplyError::Stale);
         }
-        self.children.lost_children.forget(&resource.uid);
+        self.states.owner_confirmed(resource);
         Ok(())
     }
 

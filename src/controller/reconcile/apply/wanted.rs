@@ -20,15 +20,15 @@ pub(crate) struct Ensured {
     pub(crate) unconfirmed: Option<Problem>,
     /// When to reconcile again without a new event.
     pub(crate) requeue_after: Option<Duration>,
-    /// A field conflict about a child that is as desired now, and how long it is reported.
-    pub(super) conflict: Option<(Problem, Duration)>,
+    /// A problem of a child that stops no other child, and how long it is reported.
+    pub(super) problem: Option<(Problem, Duration)>,
 }
 
 impl Ensured {
-    /// Notes a child that is as desired or applied, with the conflict about it.
+    /// Notes a child that is as desired or applied, with the recent conflict about it.
     pub(super) fn child(&mut self, expected: Expected, conflict: Option<(Problem, Duration)>) {
         self.expected.push(expected);
-        self.conflict = self.conflict.take().or(conflict);
+        self.problem = self.problem.take().or(conflict);
     }
 }
 
@@ -116,4 +116,6 @@ pub(super) struct Existing<'a> {
     /// The write fails at another version, so it never overwrites an edit or a newer write of another
     /// leader that the cache does not show.
     pub(super) resource_version: u64,
+    /// Its generation before the write.
+    pub(super) generation: i64,
 }

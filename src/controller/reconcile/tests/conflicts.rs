@@ -292,6 +292,34 @@ async fn a_status_that_another_manager_keeps_changing_is_written_ever_more_rarel
     assert!(matches!(last, Ok(Action::RequeueAfter(wait)) if wait <= Duration::from_secs(15)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_healthy_status_that_another_writer_keeps_changing_is_written_ever_more_rarely() {
+    let scenario = Scenario::new(willing);
+    scenario.holds(0, json!({}));
+    scenario.reconcile().await.expect("applied");
+    scenario.deployment_is(3, rolled_out(0));
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.condition("Ready").0, "True");
+    let mut next = Action::AwaitChange;
+    for _ in 0..40 {
+        let sent = scenario.sent_ever.lock().expect("not poisoned").clone();
+        let (_, body) = sent.last().expect("a status was written");
+        let mut status = body[1]["value"].clone();
+        assert_eq!(status["observedGeneration"], 1);
+        status["readyReplicas"] = json!(7);
+        scenario.holds(0, json!({"status": status}));
+        next = scenario.reconcile().await.expect("reconciled");
+        tokio::time::advance(Duration::from_millis(10)).await;
+    }
+    let sent = scenario.sent();
+    let statuses = sent.iter().filter(|line| *line == STATUS);
+    assert_eq!(statuses.count(), 7, "the first and six more: {sent:?}");
+    assert!(matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(15)));
+    tokio::time::advance(Duration::from_secs(15)).await;
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [STATUS], "one attempt after the wait");
+}
+
 /// An original operator that still runs: it sets its finalizer and its status in each reconcile.
 #[tokio::test(start_paused = true)]
 async fn an_older_operator_that_still_runs_is_answered_ever_more_rarely() {

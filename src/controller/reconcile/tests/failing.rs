@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::{APPLY, FORCE, STATUS, Scenario, refusal, rolled_out, willing};
 use crate::controller::cache::cached::CachedPod;
 use crate::controller::cache::decode::Decode;
-use crate::controller::clock;
 use crate::controller::reconcile::Action;
 use crate::json::Json;
 
@@ -311,45 +310,4 @@ async fn a_resource_that_changed_before_its_status_is_written_waits_for_its_even
     let next = scenario.reconcile().await;
     assert_eq!(next, Ok(Action::RequeueAfter(Duration::from_secs(1))));
     assert_eq!(scenario.sent(), [APPLY, STATUS]);
-}
-
-static ANSWERED: AtomicBool = AtomicBool::new(false);
-
-/// The API server may have stored the status, so what follows says the same about the time.
-#[tokio::test(start_paused = true)]
-async fn a_status_without_an_answer_keeps_the_times_of_its_conditions() {
-    let scenario = Scenario::new(|line, body| {
-        match line.contains("/status") && !ANSWERED.swap(true, Ordering::Relaxed) {
-            true => None,
-            false => willing(line, body),
-        }
-    });
-    let minutes = std::sync::Arc::new(std::sync::atomic::AtomicI64::new(0));
-    let passed = std::sync::Arc::clone(&minutes);
-    let _clock = clock::set(Box::new(move || {
-        let start = jiff::Timestamp::UNIX_EPOCH;
-        start + jiff::SignedDuration::from_mins(passed.load(Ordering::Relaxed))
-    }));
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("applied");
-    tokio::time::advance(Duration::from_secs(20)).await;
-    scenario.reconcile().await.expect_err("no answer");
-    minutes.store(5, Ordering::Relaxed);
-    tokio::time::advance(Duration::from_secs(20)).await;
-    scenario.reconcile().await.expect("reconciled");
-    let sent = scenario.sent_ever.lock().expect("not poisoned");
-    let statuses: Vec<_> = sent
-        .iter()
-        .filter(|(line, _)| line.contains("/status"))
-        .map(|(_, body)| &body[1]["value"]["conditions"])
-        .collect();
-    let [first, second] = statuses.as_slice() else {
-        panic!("{statuses:?}");
-    };
-    let times = |conditions: &Value| {
-        let conditions = conditions.as_array().expect("conditions").iter();
-        let times = conditions.map(|it| (it["type"].clone(), it["lastTransitionTime"].clone()));
-        times.collect::<Vec<_>>()
-    };
-    assert_eq!(times(first), times(second));
 }

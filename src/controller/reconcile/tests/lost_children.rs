@@ -35,7 +35,7 @@ fn lose(scenario: &Scenario) {
         .unwrap()
         .deleted(&key, "child", 9);
     assert_eq!(deleted.len(), 1, "it was there");
-    scenario.children.lost_children.note("owner", || true);
+    scenario.reconciler.states.note_lost_child(&key, "owner");
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,14 +68,13 @@ async fn a_lost_child_of_a_resource_that_lives_is_made_anew_after_one_question()
 #[tokio::test(start_paused = true)]
 async fn what_was_lost_is_forgotten_with_the_resource() {
     let scenario = after_a_loss(json!([])).await;
-    let cached = scenario.resources.get(&ObjectKey::new("ns", "cache"));
+    let key = ObjectKey::new("ns", "cache");
+    let states = &scenario.reconciler.states;
+    assert!(states.has_lost_child(&key, "owner"));
+    assert!(!states.has_lost_child(&key, "another of this name"));
+    let cached = scenario.resources.get(&key);
     scenario.reconciler.forget(&cached.expect("there"));
-    assert!(!scenario.children.lost_children.contains("owner"));
-    scenario.children.lost_children.note("owner", || false);
-    assert!(
-        !scenario.children.lost_children.contains("owner"),
-        "nobody asks any more"
-    );
+    assert!(!states.has_lost_child(&key, "owner"));
 }
 
 #[tokio::test(start_paused = true)]

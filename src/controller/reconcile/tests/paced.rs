@@ -1,11 +1,12 @@
 //! A changed default of the operator: paced rollouts.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{FORCE, Scenario, applied, rolled_out, willing};
+use super::{FORCE, GET, Scenario, applied, merge, refusal, rolled_out, willing};
 use crate::controller::drift::fingerprint::APPLIED;
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
@@ -23,11 +24,18 @@ fn forced(scenario: &Scenario) -> Value {
     stamp_of(&body)
 }
 
-/// A ready resource, written by a manager with another default image.
+/// A ready resource, written by a manager with another default image, in a paced rollout.
 async fn of_another_default() -> Scenario {
-    let scenario = Scenario::new(|line, body| match line {
-        // Later than the watch events.
-        line if line.contains("force=true") => Some((200, applied(body, 11))),
+    // Later than the watch events.
+    of_another_default_at(|_, body| Some((200, applied(body, 11)))).await
+}
+
+/// As [`of_another_default`], with these answers to forced applies and reads of the Deployment.
+async fn of_another_default_at(
+    script: impl Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync + 'static,
+) -> Scenario {
+    let scenario = Scenario::new(move |line, body| match line {
+        line if line.contains("force=true") || line == GET => script(line, body),
         line => willing(line, body),
     });
     scenario.holds(1, json!({"status": {"observedGeneration": 1}}));
@@ -39,6 +47,7 @@ async fn of_another_default() -> Scenario {
     let mut stamp = stamp_of(&made);
     let desired = crate::controller::drift::fingerprint::of_desired(&made).fields;
     stamp["desired"] = format!("{desired:016x}").into();
+    stamp["rollout"] = json!(1);
     made["metadata"]["annotations"][APPLIED] = stamp.to_string().into();
     scenario.sent_ever.lock().expect("not poisoned")[0].1 = made;
     scenario.deployment_is(9, rolled_out(1));
@@ -67,7 +76,7 @@ async fn a_changed_default_waits_for_its_turn_and_is_ready_meanwhile() {
     let enqueued = scenario.queue.get().await;
     assert_eq!(enqueued, Some(ObjectKey::new("ns", "cache")));
     scenario.reconcile().await.expect("reconciled");
-    assert_eq!(forced(&scenario)["paced"], true);
+    assert_eq!(forced(&scenario)["rollout"], 2);
     assert!(
         !scenario.reconciler.pacer.may_begin(&another),
         "the place is taken"
@@ -106,6 +115,67 @@ async fn a_place_is_given_back_when_the_rollout_is_complete() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_unavailable_deployment_of_an_earlier_paced_rollout_takes_no_place() {
+    let scenario = of_another_default().await;
+    let mut down = rolled_out(1);
+    down["status"]["availableReplicas"] = json!(0);
+    down["status"]["conditions"] = json!([{"type": "Available", "status": "False"}]);
+    scenario.deployment_is(10, down);
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(forced(&scenario).get("rollout"), None);
+    let another = ObjectKey::new("ns", "another");
+    assert!(scenario.reconciler.pacer.may_begin(&another));
+}
+
+/// What the API server answers to the apply, whether it has executed it, and whether it answers the read.
+#[tokio::test(start_paused = true)]
+async fn a_rollout_without_a_clear_answer_keeps_its_place_until_it_is_known_not_to_run() {
+    for (answer, is_executed, is_read, may_another) in [
+        (None, true, true, false),
+        (None, true, false, false),
+        (None, false, false, false),
+        (None, false, true, true),
+        (Some(409), false, true, true),
+        (Some(500), true, true, false),
+        (Some(403), false, false, true),
+    ] {
+        let live = Mutex::new(None);
+        let scenario = of_another_default_at(move |line, body| {
+            let mut live = live.lock().expect("not poisoned");
+            if line == GET {
+                return live.clone().filter(|_| is_read).map(|live| (200, live));
+            }
+            let mut after = applied(body, 11);
+            match is_executed {
+                true => after["metadata"]["generation"] = json!(2),
+                false => merge(&mut after, rolled_out(1)),
+            }
+            *live = Some(after);
+            refusal(answer?, "no", "", "")
+        })
+        .await;
+        let what = format!("{answer:?} {is_executed} {is_read}");
+        let _ = scenario.reconcile().await;
+        let another = ObjectKey::new("ns", "another");
+        let may = scenario.reconciler.pacer.may_begin(&another);
+        assert_eq!(may, may_another, "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_refused_stays_reported_while_its_next_attempt_waits() {
+    let scenario = of_another_default_at(|_, _| refusal(403, "denied by policy", "", "")).await;
+    scenario.reconcile().await.expect("refused");
+    assert_eq!(scenario.told(), ["ApplyRefused"]);
+    let another = ObjectKey::new("ns", "another");
+    assert!(scenario.reconciler.pacer.may_begin(&another));
+    tokio::time::advance(Duration::from_secs(20)).await;
+    scenario.reconcile().await.expect("it waits");
+    assert_eq!(scenario.told(), Vec::<String>::new());
+    assert_eq!(scenario.condition("Degraded").0, "True");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_users_change_of_a_rollout_that_does_not_complete_frees_no_place() {
     let scenario = of_another_default().await;
     scenario.reconcile().await.expect("reconciled");
@@ -116,11 +186,7 @@ async fn a_users_change_of_a_rollout_that_does_not_complete_frees_no_place() {
     let changed = json!({"metadata": {"generation": 2, "resourceVersion": "10"}});
     scenario.holds(2, changed);
     scenario.reconcile().await.expect("reconciled");
-    assert_eq!(
-        forced(&scenario)["paced"],
-        true,
-        "the next leader counts it"
-    );
+    assert_eq!(forced(&scenario)["rollout"], 2, "the next leader counts it");
     let another = ObjectKey::new("ns", "another");
     assert!(!scenario.reconciler.pacer.may_begin(&another));
     scenario.deployment_is(20, rolled_out(2));
@@ -143,6 +209,8 @@ async fn is_changed_without_a_place(more: Value) {
     let another = ObjectKey::new("ns", "another");
     assert!(scenario.reconciler.pacer.may_begin(&another));
     let mut stuck = rolled_out(1);
+    stuck["metadata"]["generation"] = json!(2);
+    stuck["status"]["observedGeneration"] = json!(2);
     stuck["status"]["updatedReplicas"] = json!(0);
     let mut conditions = vec![json!({"type": "Available", "status": "True"})];
     stuck["status"]["conditions"] = conditions.clone().into();
@@ -157,13 +225,15 @@ async fn is_changed_without_a_place(more: Value) {
     stuck["status"]["conditions"] = conditions.into();
     scenario.deployment_is(11, stuck);
     scenario.reconcile().await.expect("reconciled");
-    assert_eq!(forced(&scenario).get("paced"), None);
+    assert_eq!(forced(&scenario).get("rollout"), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deployment_that_a_user_paused_takes_no_place() {
     let scenario = of_another_default().await;
     let mut paused = rolled_out(1);
+    paused["metadata"]["generation"] = json!(2);
+    paused["status"]["observedGeneration"] = json!(2);
     paused["spec"]["paused"] = true.into();
     scenario.deployment_is(10, paused);
     scenario.reconcile().await.expect("it waits");
@@ -224,7 +294,7 @@ async fn a_users_own_change_and_an_edit_by_hand_do_not_wait() {
     scenario.reconcile().await.expect("reconciled");
     let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
     assert_eq!(scenario.sent(), [FORCE]);
-    assert_eq!(stamp_of(&body).get("paced"), None);
+    assert_eq!(stamp_of(&body).get("rollout"), None);
 
     scenario
         .sent
@@ -265,7 +335,7 @@ async fn a_resource_that_gives_up_its_turn_holds_up_no_other() {
 
 /// A Deployment of the Memcached `rolling` with the UID `o`, in a paced rollout.
 fn rolling_in(namespace: &str) -> Value {
-    let stamp = json!({"generation": 1, "spec": "00", "desired": "00", "paced": true}).to_string();
+    let stamp = json!({"generation": 1, "spec": "00", "desired": "00", "rollout": 2}).to_string();
     let owner = json!({
         "apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "rolling", "uid": "o",
         "controller": true,

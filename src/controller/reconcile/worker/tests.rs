@@ -31,8 +31,6 @@ enum Step {
     Busy(Duration),
     /// Fails at once.
     Fail,
-    /// Fails with a `Retry-After` of 3 s.
-    Busier,
     /// Ends before the `Retry-After` has passed.
     Held(Duration),
     /// Fails, to be reconciled again after this time at the latest.
@@ -143,12 +141,6 @@ async fn go(step: Step) -> Result<Action, Failure> {
             Ok(Action::AwaitChange)
         }
         Step::Fail => Err(refused("ServiceUnavailable", StatusCode::SERVICE_UNAVAILABLE).into()),
-        Step::Busier => Err(RequestError::Rejected {
-            action: "apply deployments ns/a".to_owned(),
-            status: Box::default(),
-            retry_after: Some(Duration::from_secs(3)),
-        }
-        .into()),
         Step::Held(left) => Ok(Action::Held(left)),
         Step::FailAndLook(requeue_after) => Err(Failure {
             error: refused("ServiceUnavailable", StatusCode::SERVICE_UNAVAILABLE),
