@@ -11,7 +11,8 @@ grep -q -e '-----BEGIN CERTIFICATE-----' "$file" || {
     echo "ca-bundle: $file has no certificate in PEM" >&2
     exit 1
 }
-ca=$(base64 -w0 "$file")
+# Without a private key that the file may have, too: everybody may read a caBundle.
+ca=$(sed -n '/-----BEGIN CERTIFICATE-----/,/-----END CERTIFICATE-----/p' "$file" | base64 | tr -d '\n')
 configuration=quartet-operator-validating-webhook-configuration
 
 service=quartet-operator-controller-manager-service

@@ -21,12 +21,12 @@ pub struct ServingPair {
 #[derive(Debug, thiserror::Error)]
 pub enum PairError {
     /// One of the texts is not valid PEM.
-    #[error("the {what} is not PEM")]
+    #[error("the {what} is not PEM: {problem}")]
     Pem {
         /// `certificate` or `private key`.
         what: &'static str,
-        /// The cause.
-        source: pem::Error,
+        /// The cause, without a part of the text.
+        problem: &'static str,
     },
     /// The first text contains no certificate.
     #[error("the file contains no certificate")]
@@ -55,12 +55,9 @@ impl ServingPair {
         let chain = certificates(chain)?;
         let leaf = chain.first().ok_or(PairError::NoCertificate)?;
         let validity = Validity::of(leaf).ok_or(PairError::Certificate)?;
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|source| match source {
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
             pem::Error::NoItemsFound => PairError::NoKey,
-            source => PairError::Pem {
-                what: "private key",
-                source,
-            },
+            error => PairError::not_pem("private key", &error),
         })?;
         let key =
             CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| {
@@ -90,6 +87,20 @@ impl ServingPair {
     }
 }
 
+impl PairError {
+    /// The messages of `pem::Error` contain bytes of the text, and errors are logged. The text is the
+    /// private key, or may contain it: some tools write both into one file.
+    fn not_pem(what: &'static str, error: &pem::Error) -> Self {
+        let problem = match error {
+            pem::Error::MissingSectionEnd { .. } => "a block is not closed; is it on one line?",
+            pem::Error::IllegalSectionStart { .. } => "a block begins wrongly; is it on one line?",
+            pem::Error::Base64Decode(_) => "a block is not base64",
+            _ => "it cannot be read",
+        };
+        Self::Pem { what, problem }
+    }
+}
+
 /// Signs once, as each handshake does: a damaged RSA key may be parsed and match its certificate, but
 /// fail to sign.
 fn sign_once(key: &CertifiedKey) -> Result<(), TlsError> {
@@ -113,10 +124,7 @@ fn sign_once(key: &CertifiedKey) -> Result<(), TlsError> {
 pub(super) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, PairError> {
     CertificateDer::pem_slice_iter(text)
         .collect::<Result<_, _>>()
-        .map_err(|source| PairError::Pem {
-            what: "certificate",
-            source,
-        })
+        .map_err(|error| PairError::not_pem("certificate", &error))
 }
 
 #[cfg(test)]
@@ -125,6 +133,7 @@ mod tests {
 
     use super::super::issue::tests::pair;
     use super::*;
+    use crate::error_report::error_report;
 
     fn rejected(chain: &str, key: &str) -> PairError {
         ServingPair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap_err()
@@ -200,6 +209,30 @@ mod tests {
         assert!(matches!(rejected(&chain, no_key), PairError::Key(_)));
         let encrypted = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
         assert!(matches!(rejected(&chain, &encrypted), PairError::NoKey));
+    }
+
+    #[test]
+    fn an_error_says_nothing_of_a_key_that_is_not_pem_in_either_file() {
+        let (chain, key) = pair();
+        let lines = key.lines().filter(|line| !line.starts_with('-'));
+        let body: String = lines.collect();
+        assert!(body.len() > 100, "{body}");
+        for bad in [
+            key.replace('\n', " "),
+            key.replace('\n', "\\n"),
+            key.replace("-----END PRIVATE KEY-----", ""),
+            key.replace(&body[8..16], "????????"),
+        ] {
+            for error in [rejected(&chain, &bad), rejected(&bad, &key)] {
+                assert!(matches!(error, PairError::Pem { .. }), "{error:?}");
+                let report = format!("{} {error:?}", error_report(&error));
+                // A list of bytes.
+                assert!(!report.contains('['), "{report}");
+                for place in 0..=body.len() - 8 {
+                    assert!(!report.contains(&body[place..place + 8]), "{report}");
+                }
+            }
+        }
     }
 
     proptest! {

@@ -72,9 +72,10 @@ fn date(dates: &mut SliceReader<'_>) -> der::Result<Timestamp> {
         Tag::UtcTime => UtcTime::decode(dates)?.to_unix_duration(),
         _ => GeneralizedTime::decode(dates)?.to_unix_duration(),
     };
-    Timestamp::UNIX_EPOCH
-        .checked_add(since_1970)
-        .map_err(|_| der::ErrorKind::DateTime.into())
+    // `99991231235959Z` is the end of a certificate without one (RFC 5280 §4.1.2.5). A `Timestamp` ends a day
+    // earlier.
+    let date = Timestamp::UNIX_EPOCH.checked_add(since_1970);
+    Ok(date.unwrap_or(Timestamp::MAX))
 }
 
 #[cfg(test)]
@@ -136,14 +137,28 @@ mod tests {
         }
     }
 
+    /// A certificate whose last date is these bytes.
+    fn until(bytes: &[u8; 15]) -> Vec<u8> {
+        let mut certificate = certificate(at("2026-01-01T00:00:00Z"), at("9999-12-30T21:23:16Z"));
+        let date = b"99991230212316Z";
+        let mut windows = certificate.windows(date.len());
+        let place = windows.position(|it| it == date).unwrap();
+        certificate[place..place + date.len()].copy_from_slice(bytes);
+        certificate
+    }
+
     /// yasna 0.6 panics for this one.
     #[test]
     fn a_date_with_an_offset_is_no_date_and_no_panic() {
-        let mut bytes = certificate(at("2026-01-01T00:00:00Z"), at("9999-12-30T21:23:16Z"));
-        let date = b"99991230212316Z";
-        let place = bytes.windows(date.len()).position(|it| it == date).unwrap();
-        bytes[place..place + date.len()].copy_from_slice(b"9999123123-16;Z");
-        assert_eq!(Validity::of(&bytes), None);
+        assert_eq!(Validity::of(&until(b"9999123123-16;Z")), None);
+    }
+
+    #[test]
+    fn a_certificate_that_never_expires_is_valid_to_the_last_time() {
+        let validity = Validity::of(&until(b"99991231235959Z")).unwrap();
+        assert_eq!(validity.not_before, at("2026-01-01T00:00:00Z"));
+        assert_eq!(validity.not_after, Timestamp::MAX);
+        assert!(validity.contains(at("9999-12-30T21:00:00Z")));
     }
 
     proptest! {

@@ -136,7 +136,7 @@ fn in_another_namespace_no_object_names_the_default_one() {
         .arg(value_file(&values))
         .current_dir(repository());
         let text = answer(&mut helm).expect("rendered");
-        assert!(text.contains("namespace: elsewhere"), "{mode}");
+        assert!(text.contains("namespace: \"elsewhere\""), "{mode}");
         let usual: Vec<_> = text.lines().filter(|it| it.contains(NAMESPACE)).collect();
         assert_eq!(usual, [""; 0], "{mode}");
     }

@@ -191,6 +191,19 @@ fn only_a_self_managed_certificate_lets_the_manager_touch_crds_and_secrets() {
     }
 }
 
+/// OVN-Kubernetes, the network of OpenShift, allows every port where a policy names one.
+#[test]
+fn a_network_policy_has_ports_by_number() {
+    let charted = chart::chart(&json!({"networkPolicy": {"enabled": true}}));
+    for objects in [overlay("network-policy"), charted] {
+        let policies = objects.iter().filter(|it| it["kind"] == "NetworkPolicy");
+        let rules = policies.filter_map(|it| it["spec"]["ingress"].as_array());
+        let ports = rules.flatten().filter_map(|rule| rule["ports"].as_array());
+        let numbers = ports.flatten().filter_map(|it| it["port"].as_u64());
+        assert_eq!(BTreeSet::from_iter(numbers), BTreeSet::from([8443, 9443]));
+    }
+}
+
 /// The names in the patch of the ServiceMonitor are those of the Secret that cert-manager writes.
 #[test]
 fn with_cert_manager_prometheus_verifies_the_certificate_of_the_metrics() {

@@ -8,11 +8,13 @@ use quartet_operator::api::conversion::convert;
 use quartet_operator::packaging::{crd, kinds, sample};
 use serde_json::{Value, json};
 
-use crate::environment::{TestEnv, collection, is_ready_with, path};
+use crate::environment::{TestEnv, collection, is_ready_with, object, path};
 
 const OUTAGE: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "live";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/live/deployments";
+/// The name of a Memcached that was applied in both versions.
+const APPLIED: &str = "applied-in-both";
 
 /// Returns the hub's form of the spoke's sample with this number of pods. The names of two kinds
 /// differ, and so do the ports of two names.
@@ -116,6 +118,57 @@ impl Life<'_> {
     }
 }
 
+/// Applies [`APPLIED`] in the original version and then in the new one; returns its path in the latter.
+async fn apply_in_both(env: &TestEnv, kind: &Kind) -> String {
+    for (version, manager, spec) in [
+        (&kind.spoke, "old", json!({"size": 1})),
+        (&kind.hub, "new", json!({"memory": 32})),
+    ] {
+        let path = path(kind, version, NAMESPACE, APPLIED);
+        let target = format!("{path}?fieldManager={manager}");
+        let applied = object(kind, version, APPLIED, spec);
+        env.apply(&target, &applied).await.expect("applied");
+    }
+    let path = path(kind, &kind.hub, NAMESPACE, APPLIED);
+    env.until(&path, "ready", |object| is_ready_with(object, 1))
+        .await;
+    path
+}
+
+/// For every write of an object, the API server converts it to the version of each entry in its
+/// managedFields (structured-merge-diff v6.3.3, `merge/update.go`). If that fails, an apply fails, and
+/// any other write deletes the managedFields (`UpdateNoErrors` of apimachinery).
+async fn managed_fields_of_the_original_version_need_conversion(env: &TestEnv, path: &str) {
+    let kind = kinds()[0];
+    let apply = async |memory: i64| {
+        let changed = object(kind, &kind.hub, APPLIED, json!({"memory": memory}));
+        let target = format!("{path}?fieldManager=new");
+        let refused = env.apply(&target, &changed).await;
+        refused.expect_err("not applied").message
+    };
+    let refused = apply(64).await;
+    assert!(refused.contains("conversion webhook"), "{refused}");
+
+    // The manager's status arrives: another pod.
+    let before = env.get(path).await.expect("the object");
+    let entries = before["metadata"]["managedFields"].to_string();
+    assert!(
+        entries.contains(&kind.api_version(&kind.spoke)),
+        "{entries}"
+    );
+    let child = format!("{DEPLOYMENTS}/{APPLIED}");
+    env.delete(&child).await.expect("deleted");
+    let told = |object: &Value| {
+        is_ready_with(object, 1) && object["status"]["nodes"] != before["status"]["nodes"]
+    };
+    let after = env.until(path, "told of another pod", told).await;
+    assert!(after["metadata"]["managedFields"].is_null(), "{after:#}");
+
+    // From then on the fields belong to nobody who applied them.
+    let refused = apply(64).await;
+    assert!(refused.contains("\"before-first-apply\""), "{refused}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_minute_without_webhooks_stops_neither_reconcilers_nor_deletions() {
     let env = TestEnv::with_api_server().await;
@@ -126,13 +179,15 @@ async fn a_minute_without_webhooks_stops_neither_reconcilers_nor_deletions() {
     let _manager = env.start_manager(NAMESPACE);
     life(&env, "old").create().await;
     life(&env, "going").create().await;
+    let kind = kinds()[0];
+    let applied = apply_in_both(&env, kind).await;
 
     env.webhooks.stop_serving().await;
     let gone = Instant::now();
+    managed_fields_of_the_original_version_need_conversion(&env, &applied).await;
     env.restart_api_server();
     // Writes that need validation are rejected with a reason; writes that leave the spec alone
     // work.
-    let kind = kinds()[0];
     let memcached = at(kind, &live(kind, "old", 1));
     let refused = env
         .merge(&memcached, json!({"spec": {"replicas": 2}}))

@@ -1,7 +1,7 @@
 {{/* The labels of every object. */}}
 {{- define "quartet-operator.labels" -}}
 app.kubernetes.io/name: quartet-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
@@ -16,7 +16,7 @@ control-plane: controller-manager
 {{/* Metadata of an object in the namespace of the release: dict "root" $ "name" … */}}
 {{- define "quartet-operator.metadata" -}}
 name: {{ .name }}
-namespace: {{ .root.Release.Namespace }}
+namespace: {{ .root.Release.Namespace | quote }}
 labels:
   {{- include "quartet-operator.labels" .root | nindent 2 }}
 {{- end }}
@@ -32,7 +32,7 @@ labels:
 {{- define "quartet-operator.manager" -}}
 - kind: ServiceAccount
   name: quartet-operator-controller-manager
-  namespace: {{ .Release.Namespace }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end }}
 
 {{/* The rules of the role in a file below files: dict "root" $ "file" … */}}
@@ -101,9 +101,9 @@ cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/quartet-operator-servin
 {{/* The issuer of the certificates, with cert-manager. */}}
 {{- define "quartet-operator.issuerRef" -}}
 {{- with .Values.certificates.certManager.issuerRef -}}
-group: {{ .group | default "cert-manager.io" }}
-kind: {{ .kind | default "Issuer" }}
-name: {{ .name }}
+group: {{ .group | default "cert-manager.io" | quote }}
+kind: {{ .kind | default "Issuer" | quote }}
+name: {{ .name | quote }}
 {{- else -}}
 group: cert-manager.io
 kind: Issuer

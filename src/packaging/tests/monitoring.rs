@@ -35,6 +35,9 @@ const OF_EVERY_SERIES: [&str; 6] = [
     "shard",
 ];
 
+/// Not runbooks: the index, and a page for the links in the alerts of 0.1.0.
+const OTHER_PAGES: [&str; 2] = ["README.md", "QuartetOperatorReconcilePanics.md"];
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -95,7 +98,7 @@ fn each_alert_has_a_runbook_and_each_runbook_an_alert() {
     let runbooks: BTreeSet<_> = std::fs::read_dir(root().join("docs/runbooks"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.file_name().is_some_and(|name| name != "README.md"))
+        .filter(|path| !OTHER_PAGES.iter().any(|page| path.ends_with(page)))
         .collect();
     assert_eq!(named, runbooks);
 }

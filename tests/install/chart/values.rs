@@ -117,6 +117,37 @@ fn each_value_appears_where_it_belongs() {
     );
 }
 
+/// In YAML, an unquoted 123 or 1e3 is a number, which the API server rejects.
+#[test]
+fn a_name_that_looks_like_a_number_is_still_a_text() {
+    let objects = chart(&json!({
+        "watchNamespaces": ["1e3"],
+        "imagePullSecrets": ["123"],
+        "priorityClassName": "123",
+        "traces": {"headersSecret": {"name": "123", "key": "1e3"}},
+        "certificates": {"mode": "cert-manager", "certManager": {"issuerRef": {"name": "123"}}},
+    }));
+    let pod = &deployment(&objects)["spec"]["template"]["spec"];
+    assert_eq!(pod["imagePullSecrets"], json!([{"name": "123"}]));
+    assert_eq!(pod["priorityClassName"], "123");
+    let variables = pod["containers"][0]["env"].as_array().expect("variables");
+    let watched = json!({"name": "WATCH_NAMESPACE", "value": "1e3"});
+    assert!(variables.contains(&watched), "{variables:?}");
+    let headers = json!({"secretKeyRef": {"name": "123", "key": "1e3"}});
+    assert!(
+        variables.iter().any(|it| it["valueFrom"] == headers),
+        "{variables:?}"
+    );
+    for (kind, name) in [
+        ("Role", "quartet-operator-manager-role"),
+        ("RoleBinding", "quartet-operator-manager-rolebinding"),
+    ] {
+        assert_eq!(find(&objects, kind, name)["metadata"]["namespace"], "1e3");
+    }
+    let certificate = find(&objects, "Certificate", "quartet-operator-serving-cert");
+    assert_eq!(certificate["spec"]["issuerRef"]["name"], "123");
+}
+
 #[test]
 fn given_namespaces_may_read_the_metrics_and_none_does_not_mean_all() {
     let default = json!({"metrics": "enabled"});
@@ -144,6 +175,23 @@ fn an_invalid_value_is_rejected_with_a_message_that_names_it() {
         (
             json!({"image": {"digest": "sha256:12"}}),
             ["/image/digest", "pattern"],
+        ),
+        (
+            json!({"image": {"repository": "registry.example.com:5000/manager:v1"}}),
+            ["/image/repository", "pattern"],
+        ),
+        (
+            json!({"resources": {"limit": {"memory": "1Gi"}}}),
+            ["/resources", "'limit'"],
+        ),
+        (
+            json!({"resources": {"limits": "1Gi"}}),
+            ["/resources/limits", "want object"],
+        ),
+        (json!({"traces": null}), ["missing property", "'traces'"]),
+        (
+            json!({"traces": {"authorities": null}}),
+            ["/traces", "'authorities'"],
         ),
         (
             json!({"operandImages": {"memcache": "a"}}),
