@@ -31,6 +31,7 @@ pub use directory::{Files, POLL_INTERVAL, directory};
 pub use in_memory::in_memory;
 pub use metrics::{Metrics, Reads};
 pub use objects::Registered;
+pub(crate) use pair::pem_problem;
 pub use pair::{PairError, ServingPair};
 pub use registration::{Registration, RegistrationError, registered};
 pub use resolver::{NotServing, Resolver, Source};

@@ -26,7 +26,7 @@ pub enum PairError {
         /// `certificate` or `private key`.
         what: &'static str,
         /// The cause, without a part of the text.
-        problem: &'static str,
+        problem: String,
     },
     /// The first text contains no certificate.
     #[error("the file contains no certificate")]
@@ -88,16 +88,25 @@ impl ServingPair {
 }
 
 impl PairError {
-    /// The messages of `pem::Error` contain bytes of the text, and errors are logged. The text is the
-    /// private key, or may contain it: some tools write both into one file.
+    /// Of the certificate, too: some tools write the key into the same file.
     fn not_pem(what: &'static str, error: &pem::Error) -> Self {
-        let problem = match error {
-            pem::Error::MissingSectionEnd { .. } => "a block is not closed; is it on one line?",
-            pem::Error::IllegalSectionStart { .. } => "a block begins wrongly; is it on one line?",
-            pem::Error::Base64Decode(_) => "a block is not base64",
-            _ => "it cannot be read",
-        };
+        let problem = pem_problem(error);
         Self::Pem { what, problem }
+    }
+}
+
+/// What is wrong with a text that is not PEM, without a part of it: the messages of `pem::Error` contain
+/// bytes of the text, which may be a private key, and errors are logged.
+pub(crate) fn pem_problem(error: &pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { .. } => "a block is not closed; is it on one line?".into(),
+        pem::Error::IllegalSectionStart { .. } => {
+            "a block begins wrongly; is it on one line?".into()
+        }
+        pem::Error::Base64Decode(_) => "a block is not base64".into(),
+        pem::Error::NoItemsFound => "it has no block".into(),
+        pem::Error::Io(error) => error.to_string(),
+        _ => "it cannot be read".into(),
     }
 }
 

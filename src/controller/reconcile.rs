@@ -72,12 +72,7 @@ impl Reconciler {
         }
         let waited = self.pacer.reconcile_begins(key);
         let next = self.reconcile_as_read(&cached).await;
-        // The cache may not show yet what an apply without a clear answer has begun.
-        let is_clear = next
-            .as_ref()
-            .err()
-            .is_none_or(|it| !it.error.is_ambiguous());
-        let has_ended = is_clear && self.children.has_ended_rollout(key.namespace(), uid);
+        let has_ended = self.children.has_ended_rollout(key.namespace(), uid);
         self.pacer.reconcile_ended(key, waited, has_ended);
         if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
             self.states.hold(key, uid, asked);

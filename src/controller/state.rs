@@ -20,6 +20,8 @@ use crate::operators::{Child, ChildKind, Observed, Problem, Reason, Resource};
 /// Retry interval of an external blocker (a name or port that is taken, a quota); ± 20 %, so that
 /// many of them do not retry at once.
 const BLOCKED_RETRY: Duration = Duration::from_secs(15);
+/// How long a problem is reported while the next attempt waits for a slot: its cause may be gone.
+const ATTEMPT_KEPT: Duration = Duration::from_secs(1800);
 
 /// The states of all resources of one kind.
 #[derive(Debug, Default)]
@@ -189,7 +191,7 @@ impl ReconcileStates {
     }
 
     /// The blocker of the last attempt with the same inputs, and the time until the next one; zero if it is
-    /// due.
+    /// due. It is forgotten [`ATTEMPT_KEPT`] later.
     pub(crate) fn blocked(
         &self,
         resource: &Resource,
@@ -197,7 +199,10 @@ impl ReconcileStates {
     ) -> Option<(Blocker, Duration)> {
         self.read(&key_of(resource), &resource.uid, |state| {
             let blocked = state.blocked.as_ref();
-            let blocked = blocked.filter(|blocked| blocked.attempt == *attempt)?;
+            let is_known = |it: &&Box<Blocked>| {
+                it.attempt == *attempt && time_until(it.until + ATTEMPT_KEPT).is_some()
+            };
+            let blocked = blocked.filter(is_known)?;
             let wait = time_until(blocked.until).unwrap_or_default();
             Some((blocked.blocker.clone(), wait))
         })

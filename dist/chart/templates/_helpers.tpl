@@ -87,6 +87,9 @@ metrics-server-cert
 {{/* The caBundle that the chart sets, in base64, or empty. */}}
 {{- define "quartet-operator.caBundle" -}}
 {{- if eq .Values.certificates.mode "provided" -}}
+{{- if contains "PRIVATE KEY" (toString .Values.certificates.provided.caBundle) -}}
+{{- fail "certificates.provided.caBundle has a private key, and everybody may read a caBundle: give the certificates only" -}}
+{{- end -}}
 {{ required "certificates.provided.caBundle is empty: with certificates.mode=provided, give the PEM of the authority, e.g. --set-file certificates.provided.caBundle=ca.crt" .Values.certificates.provided.caBundle | b64enc }}
 {{- end }}
 {{- end }}

@@ -25,7 +25,7 @@ pub(crate) struct Stamp {
     /// Fingerprint of the child that was desired, its owner references left out.
     pub(crate) desired: Hash,
     /// The generation of the child that a paced rollout made: the change came from the operator (a new
-    /// default), not from the spec. A child of a later generation has another rollout.
+    /// default), not from the spec. A child of a later generation was changed by somebody else since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rollout: Option<i64>,
 }

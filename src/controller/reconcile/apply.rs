@@ -35,7 +35,7 @@ impl Reconciler {
     /// `spec` is the hash of what they are computed from.
     ///
     /// # Errors
-    /// The first [`ApplyError`]; later children stay unchanged.
+    /// The first [`ApplyError`]; later children stay unchanged, except after a problem of one child only.
     pub(crate) async fn ensure(
         &self,
         resource: &Resource,
@@ -137,7 +137,7 @@ impl Reconciler {
             found: self.children.found(child.kind, &key),
         };
         let blocked = self.states.blocked(resource, &attempt);
-        let mut paced = false;
+        let (mut paced, mut has_slot) = (false, false);
         if let Ownership::Ours {
             fingerprint, stamp, ..
         } = &ownership
@@ -163,14 +163,16 @@ impl Reconciler {
                 return Box::pin(self.ensure_child(wanted, ensured)).await;
             }
             if child.kind.has_pods {
-                match self.pace(wanted, *fingerprint, *stamp) {
+                has_slot = self.pacer.is_rolling(&wanted.resource_key());
+                match self.pace(wanted, *fingerprint, *stamp, has_slot) {
                     // A paced rollout that is not complete stays one, and keeps its slot.
-                    Pace::Now => paced = self.pacer.is_rolling(&wanted.resource_key()),
+                    Pace::Now => paced = has_slot,
                     Pace::Turn => paced = true,
                     Pace::Wait(as_applied) => {
                         // What was refused is not over because its next attempt waits.
                         if let Some((Blocker::Problem(problem), _)) = blocked {
-                            ensured.problem.get_or_insert((problem, pacing::RESYNC));
+                            let wait = pacing::jittered_resync();
+                            ensured.problem.get_or_insert((problem, wait));
                             return Ok(());
                         }
                         wait_for_rollout(wanted, as_applied, ensured);
@@ -220,7 +222,7 @@ impl Reconciler {
                     self.states.block(resource, attempt, blocker, wait);
                 }
                 if paced {
-                    self.look_for_rollout(wanted, &error).await?;
+                    self.give_back_slot(wanted, &error, has_slot).await?;
                 }
                 Err(error)
             }

@@ -21,7 +21,12 @@ use crate::controller::object::ObjectKey;
 use crate::controller::queue::{Priority, Queue};
 
 /// Resync interval of a waiting resource, which is usually enqueued earlier.
-pub(in crate::controller) const RESYNC: Duration = Duration::from_secs(60);
+const RESYNC: Duration = Duration::from_secs(60);
+
+/// [`RESYNC`] ± 20 %.
+pub(in crate::controller) fn jittered_resync() -> Duration {
+    RESYNC.mul_f64(0.8 + 0.4 * fastrand::f64())
+}
 
 /// The paced rollouts of one kind.
 pub(crate) struct Pacer {
@@ -43,6 +48,8 @@ pub(crate) struct Pacer {
 struct State {
     /// Resources with a rollout in progress; `None` before the first read of the cache.
     rolling: Option<BTreeSet<ObjectKey>>,
+    /// Those of `rolling` whose last apply may have been executed, which the cache may not show yet.
+    doubted: BTreeSet<ObjectKey>,
     /// Resources that wait for their rollout.
     waiting: BTreeSet<ObjectKey>,
 }
@@ -80,9 +87,21 @@ impl Pacer {
         if self.limit == 0 {
             return false;
         }
-        let mut state = self.state.lock();
-        let rolling = state.rolling.get_or_insert_with(|| self.found_rolling());
-        rolling.contains(key)
+        self.seeded(&mut self.state.lock()).contains(key)
+    }
+
+    /// The resources that hold a slot.
+    fn seeded<'a>(&self, state: &'a mut State) -> &'a mut BTreeSet<ObjectKey> {
+        if state.rolling.is_none() {
+            state.rolling = Some(self.found_rolling());
+            self.report(state);
+        }
+        state.rolling.get_or_insert_default()
+    }
+
+    /// The rollout of the resource `key` may have begun, whatever the cache shows during this reconcile.
+    pub(in crate::controller) fn doubt(&self, key: &ObjectKey) {
+        self.state.lock().doubted.insert(key.clone());
     }
 
     /// Whether the Deployment of the resource `key` may be changed now. If so, it holds a slot until
@@ -92,7 +111,7 @@ impl Pacer {
             return true;
         }
         let mut state = self.state.lock();
-        let rolling = state.rolling.get_or_insert_with(|| self.found_rolling());
+        let rolling = self.seeded(&mut state);
         let free = self.limit.saturating_sub(rolling.len());
         if rolling.contains(key) {
             // An earlier leader may have had a higher limit.
@@ -122,6 +141,7 @@ impl Pacer {
             .rolling
             .as_mut()
             .is_some_and(|rolling| rolling.remove(key));
+        state.doubted.remove(key);
         let was_waiting = state.waiting.remove(key);
         if !was_rolling && !was_waiting {
             return;
@@ -134,7 +154,9 @@ impl Pacer {
 
     /// A reconcile of the resource `key` starts: it is determined again whether it waits.
     pub(in crate::controller) fn reconcile_begins(&self, key: &ObjectKey) -> bool {
-        self.state.lock().waiting.remove(key)
+        let mut state = self.state.lock();
+        state.doubted.remove(key);
+        state.waiting.remove(key)
     }
 
     /// A reconcile of the resource `key` ended, which `waited` when it started. Frees its slot if the
@@ -148,7 +170,7 @@ impl Pacer {
     ) {
         let mut state = self.state.lock();
         let is_rolling = state.rolling.as_ref().is_some_and(|it| it.contains(key));
-        if is_rolling && has_ended {
+        if is_rolling && has_ended && !state.doubted.contains(key) {
             drop(state);
             self.ended(key);
         } else if waited && !is_rolling && !state.waiting.contains(key) {

@@ -8,6 +8,7 @@ mod failing;
 mod generations;
 mod lost_children;
 mod memo;
+mod new_leader;
 mod owned;
 mod paced;
 mod requests;

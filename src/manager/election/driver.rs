@@ -44,9 +44,14 @@ pub(crate) struct Driver {
 struct Logged {
     leads: bool,
     holder: String,
-    /// The last request that failed or was rejected was a read, or a write; `None` if the lease has been
-    /// available since.
-    failed_read: Option<bool>,
+    /// A request has failed or was rejected, and the lease has not been available since.
+    failing: Option<Failing>,
+}
+
+enum Failing {
+    Reads,
+    /// Writes; the lease had this version.
+    Writes(u64),
 }
 
 /// A request in progress, if any.
@@ -143,9 +148,13 @@ impl Driver {
             Err(_) => Reply::Failed,
         };
         let is_available = answer.as_ref().err().is_none_or(LeaseError::is_conflict);
+        let found = answer.as_ref().ok().and_then(Option::as_ref);
         // A process that may only read reads after each write that was rejected.
-        let is_over = |failed_read: &mut bool| is_available && (*failed_read || !is_read);
-        if self.logged.failed_read.take_if(is_over).is_some() {
+        let is_over = |failing: &mut Failing| match *failing {
+            Failing::Writes(known) if is_read => found.is_some_and(|it| version_of(it) > known),
+            Failing::Reads | Failing::Writes(_) => is_available,
+        };
+        if self.logged.failing.take_if(is_over).is_some() {
             tracing::info!("the lease is available again");
         }
         match &answer {
@@ -170,7 +179,13 @@ impl Driver {
             Err(error) => {
                 let (lease, namespace) = (&self.leases.name, &self.leases.namespace);
                 let error = error_report(error);
-                match self.logged.failed_read.replace(is_read) == Some(is_read) {
+                let is_known = self.logged.failing.is_some();
+                if !is_read {
+                    self.logged.failing = Some(Failing::Writes(self.candidate.version()));
+                } else if !is_known {
+                    self.logged.failing = Some(Failing::Reads);
+                }
+                match is_known {
                     true => tracing::debug!(lease, error, "the lease request failed again"),
                     false => tracing::warn!(
                         lease,

@@ -149,8 +149,9 @@ impl Leases {
     }
 }
 
-/// A Lease without times that cannot be decoded. Anybody with the right can write one, for example of the
-/// last day of the year 9999, after which no process could lead. The next write replaces them.
+/// A Lease without times that cannot be decoded, and without managedFields, which have times, too. Anybody
+/// with the right can write one, for example of the last day of the year 9999, after which no process could
+/// lead. The next write replaces those of the spec, and keeps the managedFields.
 #[derive(Deserialize)]
 #[serde(try_from = "Value")]
 pub(super) struct Readable(pub(super) Object);
@@ -159,6 +160,9 @@ impl TryFrom<Value> for Readable {
     type Error = serde_json::Error;
 
     fn try_from(mut lease: Value) -> Result<Self, Self::Error> {
+        if let Some(Value::Object(metadata)) = lease.get_mut("metadata") {
+            metadata.remove("managedFields");
+        }
         if let Some(Value::Object(spec)) = lease.get_mut("spec") {
             spec.retain(|field, value| {
                 !matches!(field.as_str(), "acquireTime" | "renewTime")

@@ -20,12 +20,12 @@ pub enum TracesError {
         expected: &'static str,
     },
     /// The CA certificates of the collector cannot be read.
-    #[error("cannot use {} of OTEL_EXPORTER_OTLP_CERTIFICATE as certificates in PEM", file.display())]
+    #[error("cannot use {} of OTEL_EXPORTER_OTLP_CERTIFICATE as certificates in PEM: {problem}", file.display())]
     Authorities {
         /// Their file.
         file: PathBuf,
         /// The cause.
-        source: rustls::pki_types::pem::Error,
+        problem: String,
     },
     /// TLS cannot be set up.
     #[error("cannot set up TLS for traces")]

@@ -22,6 +22,7 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::settings::{Settings, TracesError};
+use crate::certificates::pem_problem;
 use crate::error_report::error_report;
 
 /// Longest wait for a TCP connection.
@@ -101,9 +102,9 @@ impl Transport {
 fn authorities(settings: &Settings) -> Result<RootCertStore, TracesError> {
     let mut trusted = RootCertStore::empty();
     if let Some(file) = &settings.authorities {
-        let unusable = |source| TracesError::Authorities {
+        let unusable = |error| TracesError::Authorities {
             file: file.clone(),
-            source,
+            problem: pem_problem(&error),
         };
         let certificates = CertificateDer::pem_file_iter(file).map_err(unusable)?;
         for certificate in certificates {

@@ -221,6 +221,12 @@ fn an_invalid_value_is_rejected_with_a_message_that_names_it() {
             ["/certificates/provided/caBundle", "pattern"],
         ),
         (
+            json!({"certificates": {"mode": "provided", "provided": {
+                "caBundle": "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n",
+            }}}),
+            ["certificates.provided.caBundle", "private key"],
+        ),
+        (
             json!({"certificates": {"certManager": {"issuerRef": {"kind": "Issuer"}}}}),
             ["/certificates/certManager/issuerRef", "name"],
         ),

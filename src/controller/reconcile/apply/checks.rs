@@ -15,6 +15,7 @@ use crate::controller::drift::stamp::{Hash, Stamp, hash_of_spec};
 use crate::controller::reconcile::pacing;
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{ServerMutated, jittered_retry};
+use crate::json::Json;
 use crate::operators::{ChildSummary, Problem, Reason, Resource, status};
 
 /// When a Deployment may be changed.
@@ -47,7 +48,7 @@ pub(super) fn wait_for_rollout(
             ));
         }
     }
-    ensured.requeue_after = Some(pacing::RESYNC.mul_f64(0.8 + 0.4 * fastrand::f64()));
+    ensured.requeue_after = Some(pacing::jittered_resync());
 }
 
 impl Reconciler {
@@ -179,12 +180,13 @@ impl Reconciler {
         Err(ApplyError::Blocked(problem, wait))
     }
 
-    /// When a Deployment that is not as desired may be changed.
+    /// When a Deployment that is not as desired may be changed. `has_slot`: in a paced rollout.
     pub(super) fn pace(
         &self,
         wanted: Wanted<'_>,
         observed: Option<Fingerprint>,
         stamp: Option<Stamp>,
+        has_slot: bool,
     ) -> Pace {
         let resource = wanted.resource;
         let is_requested = match stamp {
@@ -197,13 +199,12 @@ impl Reconciler {
         // An unavailable Deployment, and one without progress of its own, are changed at once: they might
         // never free a slot.
         let (namespace, uid) = (&resource.namespace, &resource.uid);
-        let is_paced = self.pacer.is_rolling(&wanted.resource_key());
-        let is_stalled = !is_paced && self.children.is_stalled(namespace, uid);
+        let is_stalled = !has_slot && self.children.is_stalled(namespace, uid);
         if is_requested || is_stalled || !self.children.is_available(namespace, uid) {
             return Pace::Now;
         }
         // A rollout of its own ends, or stalls, without a slot.
-        let may_begin = is_paced || self.children.has_no_rollout(namespace, uid);
+        let may_begin = has_slot || self.children.has_no_rollout(namespace, uid);
         if may_begin && self.pacer.may_begin(&wanted.resource_key()) {
             return Pace::Turn;
         }
@@ -217,28 +218,33 @@ impl Reconciler {
         Pace::Wait(observed.filter(is_as_applied))
     }
 
-    /// After an `error` of an apply that was to begin a paced rollout: reads the child if the rollout may
-    /// have begun all the same, and frees the slot if it has not.
+    /// After a paced apply with an `error`: gives back the slot, unless the resource `had_slot` before, or the
+    /// API server has executed the apply without a clear answer.
     ///
     /// # Errors
-    /// That of the read. Then the slot stays until the next attempt.
-    pub(super) async fn look_for_rollout(
+    /// That of the read. The slot stays until the next attempt.
+    pub(super) async fn give_back_slot(
         &self,
         wanted: Wanted<'_>,
         error: &ApplyError,
+        had_slot: bool,
     ) -> Result<(), ApplyError> {
-        let ApplyError::Failed(error) = error else {
-            return Ok(());
-        };
-        if !error.is_ambiguous() || error.retry_after().is_some() {
-            return Ok(());
+        let key = wanted.resource_key();
+        if let ApplyError::Failed(error) = error
+            && error.is_ambiguous()
+        {
+            self.pacer.doubt(&key);
+            if error.retry_after().is_some() {
+                return Ok(());
+            }
+            let live = found(self.caller.get(wanted.location()).await)?;
+            let stamp = live.as_ref().and_then(|it| Stamp::of(&Json::from(it)));
+            if stamp.is_some_and(|it| it.desired == Hash(wanted.desired.fields)) {
+                return Ok(());
+            }
         }
-        if let Some(live) = found(self.caller.get(wanted.location()).await)? {
-            self.children.put_written(wanted.child.kind, &live);
-        }
-        let Resource { namespace, uid, .. } = wanted.resource;
-        if self.children.has_ended_rollout(namespace, uid) {
-            self.pacer.ended(&wanted.resource_key());
+        if !had_slot {
+            self.pacer.ended(&key);
         }
         Ok(())
     }

@@ -1,16 +1,15 @@
 //! A changed default of the operator: paced rollouts.
 
-use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{FORCE, GET, Scenario, applied, merge, refusal, rolled_out, willing};
+use super::{FORCE, GET, Scenario, applied, refusal, rolled_out, willing};
 use crate::controller::drift::fingerprint::APPLIED;
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
-use crate::operators::DEPLOYMENT;
 
 fn stamp_of(body: &Value) -> Value {
     let text = body["metadata"]["annotations"][APPLIED].as_str();
@@ -25,18 +24,22 @@ fn forced(scenario: &Scenario) -> Value {
 }
 
 /// A ready resource, written by a manager with another default image, in a paced rollout.
-async fn of_another_default() -> Scenario {
+pub(super) async fn of_another_default() -> Scenario {
     // Later than the watch events.
-    of_another_default_at(|_, body| Some((200, applied(body, 11)))).await
+    of_another_default_at(|line, body| match line.contains("/status") {
+        true => willing(line, body),
+        false => Some((200, applied(body, 11))),
+    })
+    .await
 }
 
-/// As [`of_another_default`], with these answers to forced applies and reads of the Deployment.
+/// As [`of_another_default`], with these answers to all but the first apply.
 async fn of_another_default_at(
     script: impl Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync + 'static,
 ) -> Scenario {
     let scenario = Scenario::new(move |line, body| match line {
-        line if line.contains("force=true") || line == GET => script(line, body),
-        line => willing(line, body),
+        line if line.contains("force=false") => willing(line, body),
+        line => script(line, body),
     });
     scenario.holds(1, json!({"status": {"observedGeneration": 1}}));
     scenario.reconcile().await.expect("reconciled");
@@ -130,31 +133,35 @@ async fn an_unavailable_deployment_of_an_earlier_paced_rollout_takes_no_place() 
 /// What the API server answers to the apply, whether it has executed it, and whether it answers the read.
 #[tokio::test(start_paused = true)]
 async fn a_rollout_without_a_clear_answer_keeps_its_place_until_it_is_known_not_to_run() {
-    for (answer, is_executed, is_read, may_another) in [
-        (None, true, true, false),
-        (None, true, false, false),
-        (None, false, false, false),
-        (None, false, true, true),
-        (Some(409), false, true, true),
-        (Some(500), true, true, false),
-        (Some(403), false, false, true),
+    for (answer, is_executed, read, may_another) in [
+        (None, true, Some(200), false),
+        (None, true, None, false),
+        (None, true, Some(429), false),
+        (None, false, None, false),
+        (None, false, Some(200), true),
+        (Some(409), false, Some(200), true),
+        (Some(500), true, Some(200), false),
+        (Some(403), false, None, true),
     ] {
         let live = Mutex::new(None);
         let scenario = of_another_default_at(move |line, body| {
             let mut live = live.lock().expect("not poisoned");
-            if line == GET {
-                return live.clone().filter(|_| is_read).map(|live| (200, live));
+            if line.contains("/status") {
+                return willing(line, body);
+            } else if line == GET {
+                return live.clone().zip(read).map(|(live, code)| (code, live));
             }
+            // Somebody may have paused it meanwhile.
             let mut after = applied(body, 11);
-            match is_executed {
-                true => after["metadata"]["generation"] = json!(2),
-                false => merge(&mut after, rolled_out(1)),
+            after["metadata"]["generation"] = json!(2);
+            if !is_executed {
+                after["metadata"]["annotations"] = json!({});
             }
             *live = Some(after);
             refusal(answer?, "no", "", "")
         })
         .await;
-        let what = format!("{answer:?} {is_executed} {is_read}");
+        let what = format!("{answer:?} {is_executed} {read:?}");
         let _ = scenario.reconcile().await;
         let another = ObjectKey::new("ns", "another");
         let may = scenario.reconciler.pacer.may_begin(&another);
@@ -163,8 +170,33 @@ async fn a_rollout_without_a_clear_answer_keeps_its_place_until_it_is_known_not_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_complete_rollout_frees_its_place_although_the_status_cannot_be_written() {
+    let is_failing = Arc::new(AtomicBool::new(false));
+    let fails = Arc::clone(&is_failing);
+    let scenario = of_another_default_at(move |line, body| match line.contains("/status") {
+        true if fails.load(Ordering::Relaxed) => refusal(500, "no", "", ""),
+        true => willing(line, body),
+        false => Some((200, applied(body, 11))),
+    })
+    .await;
+    scenario.reconcile().await.expect("reconciled");
+    is_failing.store(true, Ordering::Relaxed);
+    scenario.holds(1, json!({}));
+    let _ = scenario.reconcile().await;
+    scenario.deployment_is(12, rolled_out(1));
+    tokio::time::advance(Duration::from_secs(10)).await;
+    scenario.reconcile().await.expect_err("no status");
+    let another = ObjectKey::new("ns", "another");
+    assert!(scenario.reconciler.pacer.may_begin(&another));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_refused_stays_reported_while_its_next_attempt_waits() {
-    let scenario = of_another_default_at(|_, _| refusal(403, "denied by policy", "", "")).await;
+    let scenario = of_another_default_at(|line, body| match line.contains("/status") {
+        true => willing(line, body),
+        false => refusal(403, "denied by policy", "", ""),
+    })
+    .await;
     scenario.reconcile().await.expect("refused");
     assert_eq!(scenario.told(), ["ApplyRefused"]);
     let another = ObjectKey::new("ns", "another");
@@ -173,6 +205,11 @@ async fn what_was_refused_stays_reported_while_its_next_attempt_waits() {
     scenario.reconcile().await.expect("it waits");
     assert_eq!(scenario.told(), Vec::<String>::new());
     assert_eq!(scenario.condition("Degraded").0, "True");
+    for seconds in [1800, 10] {
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+        scenario.reconcile().await.expect("it waits");
+    }
+    assert_eq!(scenario.told(), ["Recovered"], "its cause may be gone");
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,24 +277,6 @@ async fn a_deployment_that_a_user_paused_takes_no_place() {
     assert!(!scenario.sent().contains(&FORCE.to_owned()));
     let another = ObjectKey::new("ns", "another");
     assert!(scenario.reconciler.pacer.may_begin(&another));
-}
-
-#[tokio::test(start_paused = true)]
-async fn of_more_rollouts_than_the_limit_the_first_go_on() {
-    let scenario = of_another_default().await;
-    for name in ["a", "b"] {
-        scenario.holds(1, json!({"metadata": {"name": name, "uid": name}}));
-        let mut rolling = rolling_in("ns");
-        rolling["metadata"]["name"] = name.into();
-        rolling["metadata"]["ownerReferences"][0]["name"] = name.into();
-        rolling["metadata"]["ownerReferences"][0]["uid"] = name.into();
-        scenario.children.put_written(DEPLOYMENT, &rolling);
-    }
-    let may = ["b", "a", "c"].map(|name| {
-        let key = ObjectKey::new("ns", name);
-        scenario.reconciler.pacer.may_begin(&key)
-    });
-    assert_eq!(may, [false, true, false]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -331,53 +350,4 @@ async fn a_resource_that_gives_up_its_turn_holds_up_no_other() {
     scenario.reconcile().await.expect("it is paused");
     assert_eq!(scenario.queue.get().await, Some(later.clone()));
     assert!(scenario.reconciler.pacer.may_begin(&later));
-}
-
-/// A Deployment of the Memcached `rolling` with the UID `o`, in a paced rollout.
-fn rolling_in(namespace: &str) -> Value {
-    let stamp = json!({"generation": 1, "spec": "00", "desired": "00", "rollout": 2}).to_string();
-    let owner = json!({
-        "apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "rolling", "uid": "o",
-        "controller": true,
-    });
-    json!({
-        "metadata": {
-            "name": "rolling", "namespace": namespace, "uid": "u", "resourceVersion": "3",
-            "generation": 2, "annotations": {APPLIED: stamp}, "ownerReferences": [owner],
-        },
-        "status": {"observedGeneration": 1},
-    })
-}
-
-#[tokio::test(start_paused = true)]
-async fn another_leader_finds_what_is_rolling_in_the_cache() {
-    for watched in [BTreeSet::new(), BTreeSet::from(["ns".to_owned()])] {
-        let mut scenario = of_another_default().await;
-        scenario.reconciler.pacer.namespaces = watched;
-        scenario.holds(1, json!({"metadata": {"name": "rolling", "uid": "o"}}));
-        let rolling = rolling_in("ns");
-        scenario.children.put_written(DEPLOYMENT, &rolling);
-        let another = ObjectKey::new("ns", "another");
-        assert!(!scenario.reconciler.pacer.may_begin(&another));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_rollout_of_a_resource_that_is_not_reconciled_here_takes_no_place() {
-    for (what, namespace, known) in [
-        ("deleted, or of another shard", "ns", None),
-        ("replaced by another of that name", "ns", Some("later")),
-        ("of a namespace that is not watched", "other", Some("o")),
-    ] {
-        let mut scenario = of_another_default().await;
-        scenario.reconciler.pacer.namespaces = BTreeSet::from(["ns".to_owned()]);
-        if let Some(uid) = known {
-            let metadata = json!({"name": "rolling", "namespace": namespace, "uid": uid});
-            scenario.holds(1, json!({"metadata": metadata}));
-        }
-        let rolling = rolling_in(namespace);
-        scenario.children.put_written(DEPLOYMENT, &rolling);
-        let another = ObjectKey::new("ns", "another");
-        assert!(scenario.reconciler.pacer.may_begin(&another), "{what}");
-    }
 }
