@@ -198,8 +198,8 @@ impl ReconcileStates {
         attempt: &Attempt,
     ) -> Option<(Blocker, Duration)> {
         self.read(&key_of(resource), &resource.uid, |state| {
-            let blocked = state.blocked.as_ref();
-            let is_known = |it: &&Box<Blocked>| {
+            let blocked = state.blocked.as_deref();
+            let is_known = |it: &&Blocked| {
                 it.attempt == *attempt && time_until(it.until + ATTEMPT_KEPT).is_some()
             };
             let blocked = blocked.filter(is_known)?;
