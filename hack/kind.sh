@@ -32,7 +32,14 @@ image=${IMAGE:-docker.io/nginxinc/nginx-unprivileged:1.28.3-alpine}
 [[ $plural =~ ^[a-z][a-z0-9]{1,62}$ ]] || refuse "PLURAL is one word in lower case, not '$plural'"
 [[ $short =~ ^[a-z][a-z0-9]{0,15}$ ]] || refuse "SHORT is one word in lower case, not '$short'"
 [[ $image =~ ^[a-zA-Z0-9./_:@-]+:[A-Za-z0-9._-]+$ ]] || refuse "IMAGE has a tag, unlike '$image'"
-[ ! -e "src/api/$kind.rs" ] || refuse "src/api/$kind.rs exists already"
+for file in "src/api/$kind.rs" "src/operators/$kind.rs"; do
+    [ ! -e "$file" ] || refuse "KIND: $file exists already"
+done
+case $kind in
+type | self | super | crate | move | match | impl | trait | struct | enum | fn | mod | use | ref | box | yield)
+    refuse "KIND: '$kind' is a keyword of Rust"
+    ;;
+esac
 ! grep -qs "short_name: \"$short\"" src/api/*.rs || refuse "SHORT: another kind has the short name '$short'"
 ! grep -qs "plural: \"$plural\"" src/api/*.rs || refuse "PLURAL: another kind is called '$plural'"
 

@@ -1,5 +1,5 @@
-//! The requests of a controller: server-side apply of a child, one GET that resolves ownership,
-//! DELETE of a child that is no longer wanted, and JSON patches. Each has a deadline. None is retried
+//! The requests of a controller: apply, read and delete of a child, a list of one resource, JSON patches,
+//! and writes of Events. Each has a deadline. None is retried
 //! here; the work queue does that. A write also needs leadership, from its start to its end. During the
 //! stop of the process, no request begins.
 //! Used by `controllers`, `event` and `reconcile`.

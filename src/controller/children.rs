@@ -187,10 +187,9 @@ impl Children {
         self.are_all(namespace, uid, ObservedWorkload::is_available)
     }
 
-    /// Whether the resource has a child with pods, and all such children have enough available pods and none of
-    /// an earlier spec.
+    /// Whether all children with pods, if any, have enough available pods and none of an earlier spec.
     pub(crate) fn has_ended_rollout(&self, namespace: &str, uid: &str) -> bool {
-        self.are_all(namespace, uid, |it| it.is_updated() && it.is_available())
+        !self.is_any(namespace, uid, |it| !it.is_updated() || !it.is_available())
     }
 
     /// Whether the resource has a child with pods, and no such child has pods of two specs or is paused.
@@ -200,17 +199,24 @@ impl Children {
 
     /// Whether a rollout of the resource makes no progress, or its pods cannot be created.
     pub(crate) fn is_stalled(&self, namespace: &str, uid: &str) -> bool {
-        let is_stalled = |it: &ObservedWorkload| {
+        self.is_any(namespace, uid, |it| {
             it.is_current() && (it.stalled.is_some() || it.replica_failure.is_some())
-        };
-        !self.are_all(namespace, uid, |it| !is_stalled(it))
+        })
     }
 
+    /// Whether the resource has a child with pods, and `are` is true for all such children.
     fn are_all(&self, namespace: &str, uid: &str, are: impl Fn(&ObservedWorkload) -> bool) -> bool {
-        let makers = self.stores.iter().filter(|(kind, _)| kind.has_pods);
-        let children = makers.flat_map(|(_, store)| store.indexed(namespace, uid));
-        let mut children = children.peekable();
-        children.peek().is_some() && children.all(|child| child.workload().is_none_or(&are))
+        self.is_any(namespace, uid, |_| true) && !self.is_any(namespace, uid, |it| !are(it))
+    }
+
+    fn is_any(&self, namespace: &str, uid: &str, is: impl Fn(&ObservedWorkload) -> bool) -> bool {
+        let mut makers = self.stores.iter().filter(|(kind, _)| kind.has_pods);
+        makers.any(|(_, store)| {
+            let children = store.indexed(namespace, uid);
+            children
+                .iter()
+                .any(|child| child.workload().is_some_and(&is))
+        })
     }
 
     /// The fingerprint of the owned fields of the child `kind` with the key `key`; `None` if the resource

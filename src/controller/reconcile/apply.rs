@@ -1,6 +1,6 @@
 //! Applies the children of one resource and interprets the answers of the API server. Nothing is sent
-//! while the children are as desired. A child is read only if the cache does not show enough: after a
-//! rejection, if this field manager has not applied it, or if another writer keeps changing it.
+//! while the children are as desired. A child is read only if the cache does not show enough, for example
+//! after a rejection, if this field manager has not applied it, or if another writer keeps changing it.
 
 mod checks;
 mod deletion;

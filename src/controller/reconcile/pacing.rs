@@ -2,7 +2,7 @@
 //! a kind; only a limited number roll out at the same time, in the order of their names. A change of a
 //! resource's own spec never waits.
 //!
-//! The cache of Deployments shows a new leader which of them roll out: their stamp has the generation that
+//! The caches of children show a new leader which of them roll out: their stamp has the generation that
 //! a paced rollout made. Nothing else is stored.
 
 use std::collections::BTreeSet;
@@ -99,9 +99,13 @@ impl Pacer {
         state.rolling.get_or_insert_default()
     }
 
-    /// The rollout of the resource `key` may have begun, whatever the cache shows during this reconcile.
-    pub(in crate::controller) fn doubt(&self, key: &ObjectKey) {
-        self.state.lock().doubted.insert(key.clone());
+    /// Whether a rollout of the resource `key` may have begun, whatever the cache shows during this reconcile.
+    pub(in crate::controller) fn doubt(&self, key: &ObjectKey, may_have_begun: bool) {
+        let doubted = &mut self.state.lock().doubted;
+        match may_have_begun {
+            true => doubted.insert(key.clone()),
+            false => doubted.remove(key),
+        };
     }
 
     /// Whether the Deployment of the resource `key` may be changed now. If so, it holds a slot until
@@ -147,9 +151,6 @@ impl Pacer {
             return;
         }
         self.wake_next(&mut state);
-        if was_rolling && state.rolling() == 0 && state.waiting.is_empty() {
-            info!("all changed defaults of the operator are rolled out");
-        }
     }
 
     /// A reconcile of the resource `key` starts: it is determined again whether it waits.
@@ -173,6 +174,10 @@ impl Pacer {
         if is_rolling && has_ended && !state.doubted.contains(key) {
             drop(state);
             self.ended(key);
+            let state = self.state.lock();
+            if state.rolling() == 0 && state.waiting.is_empty() {
+                info!("all changed defaults of the operator are rolled out");
+            }
         } else if waited && !is_rolling && !state.waiting.contains(key) {
             self.wake_next(&mut state);
         }

@@ -58,7 +58,8 @@ where
         debug!(parent: &span, "the reconcile started");
         let started = Instant::now();
         let running = metrics.reconcile_started(&controller);
-        // `done` returns the key in every case. Locks guard all state that outlives a panic.
+        // `done` returns the key in every case, except after the end of leadership. Locks guard all state
+        // that outlives a panic.
         let caught =
             AssertUnwindSafe(timeout(RECONCILE_TIMEOUT, reconcile(key.clone()))).catch_unwind();
         let ended = caught.instrument(span.clone()).await;

@@ -30,8 +30,8 @@ pub(crate) struct Driver {
     leases: Leases,
     /// The lease as last seen.
     latest: Option<Object>,
-    /// The known version when the current read was sent.
-    read_from: Option<u64>,
+    /// Whether the current request is a read, and the known version when it was sent.
+    asked: (bool, u64),
     fence: Arc<Fence>,
     begun: watch::Sender<bool>,
     metrics: Metrics,
@@ -50,7 +50,7 @@ struct Logged {
 
 enum Failing {
     Reads,
-    /// Writes; the lease had this version.
+    /// Writes; the lease had this version before.
     Writes(u64),
 }
 
@@ -65,7 +65,7 @@ impl Driver {
             candidate: Candidate::new(identity, timing, fastrand::f64, clock()),
             leases,
             latest: None,
-            read_from: None,
+            asked: (false, 0),
             fence: Arc::new(Fence::new(timing, clock)),
             begun: watch::Sender::new(false),
             metrics,
@@ -131,8 +131,9 @@ impl Driver {
     }
 
     fn send(&mut self, request: Request) -> Call {
-        self.read_from = (request == Request::Read).then(|| self.candidate.version());
-        if self.logged.leads && request == Request::Read {
+        let is_read = request == Request::Read;
+        self.asked = (is_read, self.candidate.version());
+        if self.logged.leads && is_read {
             self.metrics.slow.inc();
         }
         let (leases, latest) = (self.leases.clone(), self.latest.clone());
@@ -140,8 +141,7 @@ impl Driver {
     }
 
     fn answered(&mut self, answer: Result<Option<Object>, LeaseError>) {
-        let read_from = self.read_from.take();
-        let is_read = read_from.is_some();
+        let (is_read, asked_at) = self.asked;
         let reply = match &answer {
             Ok(Some(object)) => Reply::Lease(lease(object)),
             Ok(None) => Reply::Absent,
@@ -151,7 +151,7 @@ impl Driver {
         let found = answer.as_ref().ok().and_then(Option::as_ref);
         // A process that may only read reads after each write that was rejected.
         let is_over = |failing: &mut Failing| match *failing {
-            Failing::Writes(known) if is_read => found.is_some_and(|it| version_of(it) > known),
+            Failing::Writes(known) if is_read => found.is_some_and(|it| version_of(it) != known),
             Failing::Reads | Failing::Writes(_) => is_available,
         };
         if self.logged.failing.take_if(is_over).is_some() {
@@ -159,14 +159,15 @@ impl Driver {
         }
         match &answer {
             Ok(object) => {
-                if let Some((version, known)) = object.as_ref().map(version_of).zip(read_from)
-                    && version < known
+                if let Some(version) = object.as_ref().map(version_of)
+                    && is_read
+                    && version < asked_at
                 {
                     // A read from etcd is as new as its request. So etcd was restored from a backup,
                     // and the versions decrease.
                     tracing::warn!(
                         version,
-                        known,
+                        known = asked_at,
                         "the API server has an earlier version of the lease"
                     );
                     self.candidate.rewind(version);
@@ -181,7 +182,7 @@ impl Driver {
                 let error = error_report(error);
                 let is_known = self.logged.failing.is_some();
                 if !is_read {
-                    self.logged.failing = Some(Failing::Writes(self.candidate.version()));
+                    self.logged.failing = Some(Failing::Writes(asked_at));
                 } else if !is_known {
                     self.logged.failing = Some(Failing::Reads);
                 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tracing::warn;
 
 use super::error::ApplyError;
+use super::ownership::version_of;
 use super::wanted::{Ensured, Expected, Wanted};
 use crate::api_server::found;
 use crate::controller::drift::field_conflict::FieldConflict;
@@ -20,7 +21,8 @@ use crate::operators::{ChildSummary, Problem, Reason, Resource, status};
 
 /// When a Deployment may be changed.
 pub(super) enum Pace {
-    /// Now: a user requested it, it only repairs drift, or the Deployment is not available.
+    /// Now: a user requested it, it only repairs drift, or the Deployment is not available, or its own rollout
+    /// makes no progress.
     Now,
     /// Now, as a paced rollout.
     Turn,
@@ -219,7 +221,7 @@ impl Reconciler {
     }
 
     /// After a paced apply with an `error`: gives back the slot, unless the resource `had_slot` before, or the
-    /// API server has executed the apply without a clear answer.
+    /// API server has executed the apply, or may have, without a clear answer.
     ///
     /// # Errors
     /// That of the read. The slot stays until the next attempt.
@@ -233,7 +235,7 @@ impl Reconciler {
         if let ApplyError::Failed(error) = error
             && error.is_ambiguous()
         {
-            self.pacer.doubt(&key);
+            self.pacer.doubt(&key, true);
             if error.retry_after().is_some() {
                 return Ok(());
             }
@@ -242,6 +244,10 @@ impl Reconciler {
             if stamp.is_some_and(|it| it.desired == Hash(wanted.desired.fields)) {
                 return Ok(());
             }
+            let cached = self.children.cached(wanted.child.kind, &wanted.key());
+            let cached = cached.map(|it| it.meta.resource_version);
+            let is_cached = live.as_ref().and_then(version_of) == cached;
+            self.pacer.doubt(&key, !is_cached);
         }
         if !had_slot {
             self.pacer.ended(&key);

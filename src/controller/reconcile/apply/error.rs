@@ -41,7 +41,7 @@ pub(crate) enum ApplyError {
 }
 
 impl ApplyError {
-    /// What blocks the child, if no request is to be sent for it before the returned time has passed.
+    /// What blocks the child. No request is to be sent for it before the returned time has passed.
     pub(super) fn blocker(&self) -> Option<(Blocker, Duration)> {
         match self {
             ApplyError::Blocked(problem, wait) => Some((Blocker::Problem(problem.clone()), *wait)),
@@ -54,6 +54,10 @@ impl ApplyError {
                 Reason::ApplyFailed => Some((Blocker::NotFound(problem.clone()), *requeue_after)),
                 _ => None,
             },
+            // Tried again with back-off.
+            ApplyError::Rejected(problem, _) => {
+                Some((Blocker::Problem(problem.clone()), Duration::ZERO))
+            }
             _ => None,
         }
     }

@@ -39,11 +39,12 @@ async fn another_leader_finds_what_is_rolling_in_the_cache() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rollout_of_a_resource_that_is_not_reconciled_here_takes_no_place() {
-    for (what, namespace, known) in [
-        ("deleted, or of another shard", "ns", None),
-        ("replaced by another of that name", "ns", Some("later")),
-        ("of a namespace that is not watched", "other", Some("o")),
+async fn a_rollout_that_this_leader_does_not_go_on_with_takes_no_place() {
+    for (what, namespace, known, generation) in [
+        ("deleted, or of another shard", "ns", None, 2),
+        ("replaced by another of that name", "ns", Some("later"), 2),
+        ("of a namespace that is not watched", "other", Some("o"), 2),
+        ("changed by somebody since", "ns", Some("o"), 3),
     ] {
         let mut scenario = of_another_default().await;
         scenario.reconciler.pacer.namespaces = BTreeSet::from(["ns".to_owned()]);
@@ -51,7 +52,8 @@ async fn a_rollout_of_a_resource_that_is_not_reconciled_here_takes_no_place() {
             let metadata = json!({"name": "rolling", "namespace": namespace, "uid": uid});
             scenario.holds(1, json!({"metadata": metadata}));
         }
-        let rolling = rolling_in(namespace);
+        let mut rolling = rolling_in(namespace);
+        rolling["metadata"]["generation"] = generation.into();
         scenario.children.put_written(DEPLOYMENT, &rolling);
         let another = ObjectKey::new("ns", "another");
         assert!(scenario.reconciler.pacer.may_begin(&another), "{what}");

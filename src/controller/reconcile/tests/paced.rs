@@ -10,10 +10,24 @@ use super::{FORCE, GET, Scenario, applied, refusal, rolled_out, willing};
 use crate::controller::drift::fingerprint::APPLIED;
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
+use crate::operators::DEPLOYMENT;
 
 fn stamp_of(body: &Value) -> Value {
     let text = body["metadata"]["annotations"][APPLIED].as_str();
     serde_json::from_str(text.expect("a stamp")).expect("JSON")
+}
+
+fn another_may_begin(scenario: &Scenario) -> bool {
+    let another = ObjectKey::new("ns", "another");
+    scenario.reconciler.pacer.may_begin(&another)
+}
+
+/// Stamps the Deployment as by an earlier paced rollout.
+fn stamp_as_desired(deployment: &mut Value, desired: u64) {
+    let mut stamp = stamp_of(deployment);
+    stamp["desired"] = format!("{desired:016x}").into();
+    stamp["rollout"] = json!(1);
+    deployment["metadata"]["annotations"][APPLIED] = stamp.to_string().into();
 }
 
 /// The stamp of the Deployment, which was changed with the first request since the last call.
@@ -47,11 +61,8 @@ async fn of_another_default_at(
         .1
         .clone();
     made["spec"]["template"]["spec"]["containers"][0]["image"] = json!("older");
-    let mut stamp = stamp_of(&made);
     let desired = crate::controller::drift::fingerprint::of_desired(&made).fields;
-    stamp["desired"] = format!("{desired:016x}").into();
-    stamp["rollout"] = json!(1);
-    made["metadata"]["annotations"][APPLIED] = stamp.to_string().into();
+    stamp_as_desired(&mut made, desired);
     scenario.sent_ever.lock().expect("not poisoned")[0].1 = made;
     scenario.deployment_is(9, rolled_out(1));
     scenario.sent();
@@ -89,8 +100,7 @@ async fn a_changed_default_waits_for_its_turn_and_is_ready_meanwhile() {
 #[tokio::test(start_paused = true)]
 async fn a_deployment_that_drifted_waits_too_and_is_not_ready_meanwhile() {
     let scenario = of_another_default().await;
-    let another = ObjectKey::new("ns", "another");
-    assert!(scenario.reconciler.pacer.may_begin(&another));
+    assert!(another_may_begin(&scenario));
     let mut edited = rolled_out(1);
     edited["metadata"]["generation"] = json!(2);
     edited["spec"]["template"]["spec"]["automountServiceAccountToken"] = true.into();
@@ -155,7 +165,7 @@ async fn a_rollout_without_a_clear_answer_keeps_its_place_until_it_is_known_not_
             let mut after = applied(body, 11);
             after["metadata"]["generation"] = json!(2);
             if !is_executed {
-                after["metadata"]["annotations"] = json!({});
+                stamp_as_desired(&mut after, 7);
             }
             *live = Some(after);
             refusal(answer?, "no", "", "")
@@ -163,10 +173,46 @@ async fn a_rollout_without_a_clear_answer_keeps_its_place_until_it_is_known_not_
         .await;
         let what = format!("{answer:?} {is_executed} {read:?}");
         let _ = scenario.reconcile().await;
-        let another = ObjectKey::new("ns", "another");
-        let may = scenario.reconciler.pacer.may_begin(&another);
-        assert_eq!(may, may_another, "{what}");
+        assert_eq!(another_may_begin(&scenario), may_another, "{what}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_complete_rollout_frees_its_place_although_the_next_apply_fails() {
+    // The cache has version 9.
+    for (version, may_another) in [(9, true), (12, false)] {
+        let live = Mutex::new(Value::Null);
+        let scenario = of_another_default_at(move |line, body| {
+            let mut live = live.lock().expect("not poisoned");
+            if line.contains("/status") {
+                return willing(line, body);
+            } else if line == GET {
+                return Some((200, live.clone()));
+            }
+            *live = applied(body, version);
+            stamp_as_desired(&mut live, 7);
+            refusal(500, "no", "", "")
+        })
+        .await;
+        let pacer = &scenario.reconciler.pacer;
+        assert!(pacer.may_begin(&ObjectKey::new("ns", "cache")));
+        scenario.reconcile().await.expect_err("no answer");
+        assert_eq!(another_may_begin(&scenario), may_another, "{version}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_whose_deployment_is_gone_has_no_place() {
+    let scenario = of_another_default().await;
+    scenario.reconcile().await.expect("reconciled");
+    let another = ObjectKey::new("ns", "another");
+    assert!(!scenario.reconciler.pacer.may_begin(&another));
+    let paused = json!({"quartet-operator.example.com/paused": "true"});
+    scenario.holds(1, json!({"metadata": {"annotations": paused}}));
+    let deployments = scenario.children.store(DEPLOYMENT).expect("a cache");
+    deployments.deleted(&ObjectKey::new("ns", "cache"), "child", 20);
+    scenario.reconcile().await.expect("paused");
+    assert!(scenario.reconciler.pacer.may_begin(&another));
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,30 +232,36 @@ async fn a_complete_rollout_frees_its_place_although_the_status_cannot_be_writte
     scenario.deployment_is(12, rolled_out(1));
     tokio::time::advance(Duration::from_secs(10)).await;
     scenario.reconcile().await.expect_err("no status");
-    let another = ObjectKey::new("ns", "another");
-    assert!(scenario.reconciler.pacer.may_begin(&another));
+    assert!(another_may_begin(&scenario));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_refused_stays_reported_while_its_next_attempt_waits() {
-    let scenario = of_another_default_at(|line, body| match line.contains("/status") {
+    for code in [403, 422] {
+        stays_reported(code).await;
+    }
+}
+
+async fn stays_reported(code: u16) {
+    let scenario = of_another_default_at(move |line, body| match line.contains("/status") {
         true => willing(line, body),
-        false => refusal(403, "denied by policy", "", ""),
+        false => refusal(code, "denied by policy", "", ""),
     })
     .await;
-    scenario.reconcile().await.expect("refused");
+    let _ = scenario.reconcile().await;
     assert_eq!(scenario.told(), ["ApplyRefused"]);
-    let another = ObjectKey::new("ns", "another");
-    assert!(scenario.reconciler.pacer.may_begin(&another));
+    assert!(another_may_begin(&scenario));
     tokio::time::advance(Duration::from_secs(20)).await;
     scenario.reconcile().await.expect("it waits");
     assert_eq!(scenario.told(), Vec::<String>::new());
     assert_eq!(scenario.condition("Degraded").0, "True");
-    for seconds in [1800, 10] {
+    let mut told = Vec::new();
+    for seconds in [1700, 10, 100, 10] {
         tokio::time::advance(Duration::from_secs(seconds)).await;
         scenario.reconcile().await.expect("it waits");
+        told.push(scenario.told().len());
     }
-    assert_eq!(scenario.told(), ["Recovered"], "its cause may be gone");
+    assert_eq!(told, [0, 0, 0, 1], "its cause may be gone");
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,8 +295,7 @@ async fn a_rollout_of_a_users_own_that_does_not_complete_takes_no_place() {
 
 async fn is_changed_without_a_place(more: Value) {
     let scenario = of_another_default().await;
-    let another = ObjectKey::new("ns", "another");
-    assert!(scenario.reconciler.pacer.may_begin(&another));
+    assert!(another_may_begin(&scenario));
     let mut stuck = rolled_out(1);
     stuck["metadata"]["generation"] = json!(2);
     stuck["status"]["observedGeneration"] = json!(2);
@@ -300,12 +351,7 @@ async fn a_deployment_that_misses_a_pod_waits_while_it_is_available() {
 #[tokio::test(start_paused = true)]
 async fn a_users_own_change_and_an_edit_by_hand_do_not_wait() {
     let scenario = of_another_default().await;
-    assert!(
-        scenario
-            .reconciler
-            .pacer
-            .may_begin(&ObjectKey::new("ns", "another"))
-    );
+    assert!(another_may_begin(&scenario));
     scenario.holds(
         2,
         json!({"metadata": {"generation": 2, "resourceVersion": "10"}}),
