@@ -32,14 +32,14 @@ image=${IMAGE:-docker.io/nginxinc/nginx-unprivileged:1.28.3-alpine}
 [[ $plural =~ ^[a-z][a-z0-9]{1,62}$ ]] || refuse "PLURAL is one word in lower case, not '$plural'"
 [[ $short =~ ^[a-z][a-z0-9]{0,15}$ ]] || refuse "SHORT is one word in lower case, not '$short'"
 [[ $image =~ ^[a-zA-Z0-9./_:@-]+:[A-Za-z0-9._-]+$ ]] || refuse "IMAGE has a tag, unlike '$image'"
-for file in "src/api/$kind.rs" "src/operators/$kind.rs"; do
+for file in {src/api,src/operators}/"$kind"{,.rs}; do
     [ ! -e "$file" ] || refuse "KIND: $file exists already"
 done
-case $kind in
-type | self | super | crate | move | match | impl | trait | struct | enum | fn | mod | use | ref | box | yield)
-    refuse "KIND: '$kind' is a keyword of Rust"
-    ;;
-esac
+# The Rust Reference, "Keywords": strict and reserved ones.
+keywords=" abstract as async await become box break const continue crate do dyn else enum extern false final fn for
+    gen if impl in let loop macro match mod move mut override priv pub ref return self static struct super trait true
+    try type typeof unsafe unsized use virtual where while yield "
+[[ $keywords != *[[:space:]]$kind[[:space:]]* ]] || refuse "KIND: '$kind' is a keyword of Rust"
 ! grep -qs "short_name: \"$short\"" src/api/*.rs || refuse "SHORT: another kind has the short name '$short'"
 ! grep -qs "plural: \"$plural\"" src/api/*.rs || refuse "PLURAL: another kind is called '$plural'"
 
