@@ -9,10 +9,10 @@ use crate::json::Json;
 /// The finalizer that an older operator set: `<group>/finalizer`.
 const FINALIZER: &str = "cache.example.com/finalizer";
 
-/// Whether an older operator of this kind set a finalizer: that of Memcached did.
+/// Whether an older operator of the group of this kind set a finalizer.
 pub(in crate::controller) fn exists_for(kind: &Kind) -> bool {
     let group = FINALIZER.split_once('/');
-    kind.kind == "Memcached" && group.is_some_and(|(group, _)| group == kind.group)
+    group.is_some_and(|(group, _)| group == kind.group)
 }
 
 /// The finalizer of an older operator: its index in `metadata.finalizers`.
