@@ -22,6 +22,14 @@ fn another_may_begin(scenario: &Scenario) -> bool {
     scenario.reconciler.pacer.may_begin(&another)
 }
 
+/// As [`of_another_default`], after the apply.
+async fn in_a_paced_rollout() -> Scenario {
+    let scenario = of_another_default().await;
+    scenario.reconcile().await.expect("reconciled");
+    assert!(!another_may_begin(&scenario), "one at a time");
+    scenario
+}
+
 /// Stamps the Deployment as by an earlier paced rollout.
 fn stamp_as_desired(deployment: &mut Value, desired: u64) {
     let mut stamp = stamp_of(deployment);
@@ -118,13 +126,10 @@ async fn a_deployment_that_drifted_waits_too_and_is_not_ready_meanwhile() {
 
 #[tokio::test(start_paused = true)]
 async fn a_place_is_given_back_when_the_rollout_is_complete() {
-    let scenario = of_another_default().await;
-    scenario.reconcile().await.expect("reconciled");
-    let another = ObjectKey::new("ns", "another");
-    assert!(!scenario.reconciler.pacer.may_begin(&another));
+    let scenario = in_a_paced_rollout().await;
     scenario.deployment_is(12, rolled_out(1));
     scenario.reconcile().await.expect("reconciled");
-    assert!(scenario.reconciler.pacer.may_begin(&another));
+    assert!(another_may_begin(&scenario));
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,16 +208,13 @@ async fn a_complete_rollout_frees_its_place_although_the_next_apply_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn a_resource_whose_deployment_is_gone_has_no_place() {
-    let scenario = of_another_default().await;
-    scenario.reconcile().await.expect("reconciled");
-    let another = ObjectKey::new("ns", "another");
-    assert!(!scenario.reconciler.pacer.may_begin(&another));
+    let scenario = in_a_paced_rollout().await;
     let paused = json!({"quartet-operator.example.com/paused": "true"});
     scenario.holds(1, json!({"metadata": {"annotations": paused}}));
     let deployments = scenario.children.store(DEPLOYMENT).expect("a cache");
     deployments.deleted(&ObjectKey::new("ns", "cache"), "child", 20);
     scenario.reconcile().await.expect("paused");
-    assert!(scenario.reconciler.pacer.may_begin(&another));
+    assert!(another_may_begin(&scenario));
 }
 
 #[tokio::test(start_paused = true)]
@@ -276,11 +278,10 @@ async fn a_users_change_of_a_rollout_that_does_not_complete_frees_no_place() {
     scenario.holds(2, changed);
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(forced(&scenario)["rollout"], 2, "the next leader counts it");
-    let another = ObjectKey::new("ns", "another");
-    assert!(!scenario.reconciler.pacer.may_begin(&another));
+    assert!(!another_may_begin(&scenario));
     scenario.deployment_is(20, rolled_out(2));
     scenario.reconcile().await.expect("reconciled");
-    assert!(scenario.reconciler.pacer.may_begin(&another));
+    assert!(another_may_begin(&scenario));
 }
 
 #[tokio::test(start_paused = true)]
