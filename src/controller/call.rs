@@ -1,7 +1,6 @@
 //! The requests of a controller: apply, read and delete of a child, a list of one resource, JSON patches,
-//! and writes of Events. Each has a deadline. None is retried
-//! here; the work queue does that. A write also needs leadership, from its start to its end. During the
-//! stop of the process, no request begins.
+//! and writes of Events. Each has a deadline. None is retried here; the work queue does that. A write also
+//! needs leadership, from its start to its end. During the stop of the process, no request begins.
 //! Used by `controllers`, `event` and `reconcile`.
 
 use std::future::poll_fn;

@@ -1,5 +1,5 @@
 //! The children of all resources: a cache for each type of child and one for pods, shared by all
-//! controllers, and the reserved names. Determines the owner of a child from the caches. No I/O.
+//! controllers, and the reserved names. No I/O.
 //! Used by `controllers`, `event_handlers` and `reconcile`.
 
 pub(crate) mod reservations;
@@ -12,7 +12,6 @@ use crate::controller::cache::cached::{CachedChild, CachedPod, Owner, Watched, p
 use crate::controller::cache::store::Store;
 use crate::controller::children::reservations::NameReservations;
 use crate::controller::drift::fingerprint::Fingerprint;
-use crate::controller::drift::stamp::Stamp;
 use crate::controller::object::ObjectKey;
 use crate::json::Json;
 use crate::operators::{
@@ -29,31 +28,6 @@ pub(crate) struct Children {
     pub(crate) reservations: NameReservations,
     /// The shard of this process.
     pub(crate) shard: Option<ShardId>,
-}
-
-/// The cached state of a desired child.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Ownership {
-    /// Not in the cache, or there without an owner. Applied without force, so that an object of
-    /// another owner that the label-selected watch does not see is not adopted.
-    Unknown,
-    /// Owned by the resource; the fingerprint of the fields that the operator owns.
-    Ours {
-        /// UID of the child.
-        uid: Box<str>,
-        /// The resourceVersion that was read.
-        resource_version: u64,
-        generation: i64,
-        /// `None` if the operator's field manager never applied it, or that of another shard did too.
-        fingerprint: Option<Fingerprint>,
-        /// The stamp of the operator's last write.
-        stamp: Option<Stamp>,
-    },
-    /// Being deleted, or owned by a deleted resource of the same name. It is created again after
-    /// its deletion.
-    Ending(Problem),
-    /// Owned by another resource.
-    Foreign(Problem),
 }
 
 /// The caches of all types that the operators own.
@@ -98,37 +72,6 @@ impl Children {
             store: self.store(kind).cloned().unwrap_or_default(),
         };
         CachedChild::watched_as(watched, watch)
-    }
-
-    /// The cached state of a child that the resource `wanted_by` desires.
-    pub(crate) fn ownership(
-        &self,
-        kind: ChildKind,
-        key: &ObjectKey,
-        wanted_by: &Owner,
-    ) -> Ownership {
-        let Some(cached) = self.cached(kind, key) else {
-            return Ownership::Unknown;
-        };
-        let Some(owner) = &cached.owner else {
-            return Ownership::Unknown;
-        };
-        if owner.passes_to(wanted_by) && !cached.meta.deleting {
-            Ownership::Ours {
-                uid: cached.meta.uid.clone(),
-                resource_version: cached.meta.resource_version,
-                generation: cached.meta.generation,
-                fingerprint: cached.fingerprint,
-                // A write to an earlier object of this name does not apply to this one.
-                stamp: cached.stamp.filter(|_| owner.uid == wanted_by.uid),
-            }
-        } else if owner.is_namesake(wanted_by) {
-            // An owner of this name with another UID is deleted, and the garbage collector will delete
-            // its children.
-            Ownership::Ending(terminating(kind, key))
-        } else {
-            Ownership::Foreign(name_conflict(kind, key, Some(owner)))
-        }
     }
 
     /// UID and owner of the cached object with a child's name.

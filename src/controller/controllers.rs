@@ -7,23 +7,22 @@
 mod resync;
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
-use std::future::pending;
+use std::future::ready;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures::Stream;
+use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::watcher::{self, Event};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tracing::debug;
 
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::decode::{Decode, DecodeGuard};
-use crate::controller::cache::informer::{self, Change, Informer, InformerError, Synced};
+use crate::controller::cache::informer::{self, Change, Informer, Synced};
 use crate::controller::cache::store::Store;
 use crate::controller::cache::stored_version;
 use crate::controller::call::Caller;
@@ -35,7 +34,7 @@ use crate::controller::leadership::Leadership;
 use crate::controller::metrics::{Metrics, VisitConditions};
 use crate::controller::object::Object;
 use crate::controller::reconcile::worker::{self, Fenced};
-use crate::controller::reconcile::{Context, Reconciler};
+use crate::controller::reconcile::{Context, FirstRevision, Reconciler};
 use crate::operators::names::KIND_LABEL;
 use crate::operators::{ChildKind, Operator, Settings, owned_by};
 use crate::shard::Shard;
@@ -65,7 +64,8 @@ pub struct Options {
     /// Maximum number of concurrent rollouts of changed defaults per kind; 0 means no limit.
     pub max_concurrent_rollouts: usize,
     /// Reconcile only resources in these namespaces; all if empty. A single one is watched alone,
-    /// without cluster-wide permissions; with several, the watches are cluster-wide.
+    /// without cluster-wide permissions; with several, the watches are cluster-wide, and resources in
+    /// others are not cached.
     pub namespaces: BTreeSet<String>,
     /// Reconcile only the resources of this shard; all if `None`. Children are watched whole: those of
     /// another shard may have the name of one that is wanted here.
@@ -109,7 +109,6 @@ pub async fn run(
     let handlers = Arc::new(EventHandlers {
         controllers,
         children: Arc::clone(&children),
-        namespaces: options.namespaces.clone(),
     });
 
     let caller = Caller::new(options.client.clone(), options.leadership.clone());
@@ -120,20 +119,26 @@ pub async fn run(
         events: tokio::spawn(writer.run(recorded)),
         informers: JoinSet::new(),
         workers: JoinSet::new(),
-        handlers: Arc::clone(&handlers),
         stopping: stopping.clone(),
     };
+    let caller = caller.until(stopping.clone());
+    // With cluster-wide permissions, any namespace works.
+    let namespace = only_namespace(&options).unwrap_or("default");
     let context = Context {
         settings: options.settings.clone(),
         shard: options.shard.clone(),
-        namespaces: options.namespaces.clone(),
         max_concurrent_rollouts: options.max_concurrent_rollouts,
-        caller: caller.until(stopping.clone()),
+        first_revision: Arc::new(FirstRevision::new(caller.clone(), namespace)),
+        caller,
         recorder,
         children,
         metrics: Arc::clone(&options.metrics),
     };
     let children_synced = watch_children(&options, &handlers, &mut running.informers);
+    let begun = until_begun(children_synced.clone(), options.leadership.clone());
+    let first_revision = Arc::clone(&context.first_revision);
+    let read = read_once(first_revision, begun, stopping.clone());
+    running.workers.spawn(read);
     for (operator, controller) in options.operators.iter().zip(&handlers.controllers) {
         let name = operator.kind().controller_name();
         let reconciler = Arc::new(Reconciler::new(*operator, context.clone(), controller));
@@ -148,39 +153,27 @@ pub async fn run(
         options
             .metrics
             .controller_started(&name, operator.owns(), options.workers);
-        let visit = visit_conditions(&controller.resources, options.namespaces.clone());
+        let visit = visit_conditions(&controller.resources);
         options.metrics.resources(&name, visit);
         let looks = resync(
             Arc::clone(&controller.resources),
             Arc::clone(&controller.queue),
-            options.namespaces.clone(),
         );
-        running.informers.spawn(async move { Ok(looks.await) });
-        let begun = Arc::new(AtomicBool::new(false));
+        running.informers.spawn(async move { match looks.await {} });
         for _ in 0..options.workers {
-            let (name, synced) = (name.clone(), synced.clone());
+            let name = name.clone();
+            let begun = until_begun(synced.clone(), options.leadership.clone());
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));
-            let (reconciler, begun) = (Arc::clone(&reconciler), Arc::clone(&begun));
-            let (leadership, stopping) = (options.leadership.clone(), stopping.clone());
-            // With cluster-wide permissions, any namespace works.
-            let namespace = only_namespace(&options).unwrap_or("default").to_owned();
+            let (reconciler, stopping) = (Arc::clone(&reconciler), stopping.clone());
             running.workers.spawn(async move {
-                tokio::select! {
-                    () = stopping.cancelled() => return Ok(()),
-                    () = async { all_synced(synced).await; leadership.elected().await } => {}
+                if stopping.run_until_cancelled(begun).await.is_none() {
+                    return Ok(());
                 }
-                let work = worker::work(name, queue, metrics, |key| {
+                worker::work(name, queue, metrics, stopping, |key| {
                     let reconciler = Arc::clone(&reconciler);
                     async move { reconciler.reconcile(&key).await }
-                });
-                // The worker that starts first, so that this comes before all other requests.
-                let begins = !begun.swap(true, Ordering::Relaxed);
-                tokio::select! {
-                    biased;
-                    // Runs concurrently with the workers, which wait for it only if a child is missing.
-                    () = async { reconciler.begin(&namespace).await; pending().await }, if begins => Ok(()),
-                    ended = work => ended,
-                }
+                })
+                .await
             });
         }
     }
@@ -190,18 +183,13 @@ pub async fn run(
     running.until(stop).await
 }
 
-/// Visits the resources in `namespaces`; all if empty.
-fn visit_conditions(
-    resources: &Arc<Store<CachedResource>>,
-    namespaces: BTreeSet<String>,
-) -> VisitConditions {
+/// Visits the conditions of all cached resources.
+fn visit_conditions(resources: &Arc<Store<CachedResource>>) -> VisitConditions {
     let resources = Arc::downgrade(resources);
     Box::new(move |visit| {
         for resource in resources.upgrade().iter().flat_map(|it| it.snapshot()) {
             let key = &resource.meta.key;
-            if namespaces.is_empty() || namespaces.contains(key.namespace()) {
-                visit(key.namespace(), key.name(), resource.conditions());
-            }
+            visit(key.namespace(), key.name(), resource.conditions());
         }
     })
 }
@@ -210,11 +198,9 @@ fn visit_conditions(
 struct Running {
     /// The writer of Events, which ends after the workers.
     events: JoinHandle<()>,
-    informers: JoinSet<Result<Infallible, InformerError>>,
+    informers: JoinSet<String>,
     workers: JoinSet<Result<(), Fenced>>,
-    /// Shutting down a queue ends its workers.
-    handlers: Arc<EventHandlers>,
-    /// Ends the workers that have not started, and the others before their next request.
+    /// Ends the workers, and their reconciles before the next request.
     stopping: CancellationToken,
 }
 
@@ -225,9 +211,9 @@ impl Running {
     /// A part ends earlier, or a worker panics.
     async fn until(mut self, stop: impl Future<Output = ()>) -> Result<(), ControllersError> {
         let ended = tokio::select! {
-            Some(ended) = self.informers.join_next() => ended.map(|result| match result {
-                Err(InformerError { kind }) => format!("the watch of {kind}"),
-            }),
+            Some(ended) = self.informers.join_next() => {
+                ended.map(|kind| format!("the watch of {kind}"))
+            }
             Some(ended) = self.workers.join_next() => match ended {
                 Ok(Err(fenced)) => return Err(fenced.into()),
                 ended => ended.map(|_| "a worker".to_owned()),
@@ -242,9 +228,6 @@ impl Running {
     }
 
     async fn stop(mut self) -> Result<(), ControllersError> {
-        for controller in &self.handlers.controllers {
-            controller.queue.shut_down();
-        }
         self.stopping.cancel();
         self.informers.abort_all();
         while let Some(ended) = self.workers.join_next().await {
@@ -264,20 +247,39 @@ impl Running {
     }
 }
 
-/// Completes when every informer has its first list, or has ended.
-async fn all_synced(synced: Vec<Synced>) {
+/// Completes when every informer has its first list, or has ended, and this process leads.
+async fn until_begun(synced: Vec<Synced>, leadership: Leadership) {
     for mut synced in synced {
         // An error means that the informer has ended, which stops the process elsewhere, or that the
-        // process is stopping, which the queue reports.
+        // process is stopping.
         let _ = synced.wait_for(|synced| *synced).await;
     }
+    leadership.elected().await;
+}
+
+/// Reads the revision as soon as this process has `begun`. The workers wait for it only if a child is missing
+/// or becomes ready; after an error, they read it.
+async fn read_once(
+    first_revision: Arc<FirstRevision>,
+    begun: impl Future<Output = ()>,
+    stopping: CancellationToken,
+) -> Result<(), Fenced> {
+    let read = async {
+        begun.await;
+        if let Err(error) = first_revision.get().await {
+            debug!(%error, "the revision is not known yet");
+        }
+    };
+    let _: Option<()> = stopping.run_until_cancelled(read).await;
+    stopping.cancelled().await;
+    Ok(())
 }
 
 /// Starts the shared informers of the children and of their pods.
 fn watch_children(
     options: &Options,
     handlers: &Arc<EventHandlers>,
-    informers: &mut JoinSet<Result<Infallible, InformerError>>,
+    informers: &mut JoinSet<String>,
 ) -> Vec<Synced> {
     let (children, namespace) = (&handlers.children, only_namespace(options));
     let mut synced: Vec<Synced> = Vec::new();
@@ -308,8 +310,7 @@ fn watch_children(
 
 /// A type of child, as a kube `ApiResource`.
 fn resource_of(kind: ChildKind) -> ApiResource {
-    let version = kind.api_version.rsplit('/').next().unwrap_or_default();
-    let kind_of_api = GroupVersionKind::gvk(kind.group, version, kind.kind);
+    let kind_of_api = GroupVersionKind::gvk(kind.group, kind.version, kind.kind);
     ApiResource::from_gvk_with_plural(&kind_of_api, kind.plural)
 }
 
@@ -319,7 +320,7 @@ fn watch_resources(
     controller: &QueueHandle,
     handlers: &Arc<EventHandlers>,
     reconciler: &Arc<Reconciler>,
-    informers: &mut JoinSet<Result<Infallible, InformerError>>,
+    informers: &mut JoinSet<String>,
 ) -> Synced {
     let (handlers, reconciler) = (Arc::clone(handlers), Arc::clone(reconciler));
     let (kind, store) = (controller.kind, Arc::clone(&controller.resources));
@@ -332,8 +333,25 @@ fn watch_resources(
     let clients = (options.client.clone(), options.watch_client.clone());
     let namespace = only_namespace(options);
     let selector = options.shard.as_ref().map(Shard::selector);
-    let stream = stored_version::watch(kind, clients.0, clients.1, (namespace, selector));
+    let stream =
+        stored_version::watch::<CachedResource>(kind, clients.0, clients.1, (namespace, selector));
+    let namespaces = options.namespaces.clone();
+    let stream = stream.filter(move |event| ready(is_watched(event, &namespaces)));
     inform(options, kind.kind, store, stream, informers, handler)
+}
+
+/// Whether an event concerns a resource in `namespaces` (in any, if that is empty), or all resources. What
+/// is not cached is not reconciled, whatever else names it.
+fn is_watched<T>(
+    event: &watcher::Result<Event<DecodeGuard<T>>>,
+    namespaces: &BTreeSet<String>,
+) -> bool {
+    match event {
+        Ok(Event::Apply(object) | Event::InitApply(object) | Event::Delete(object)) => {
+            namespaces.is_empty() || namespaces.contains(object.key().namespace())
+        }
+        Ok(Event::Init | Event::InitDone) | Err(_) => true,
+    }
 }
 
 fn inform<T>(
@@ -341,7 +359,7 @@ fn inform<T>(
     kind: &str,
     store: Arc<Store<T>>,
     stream: impl Stream<Item = watcher::Result<Event<DecodeGuard<T>>>> + Send + 'static,
-    informers: &mut JoinSet<Result<Infallible, InformerError>>,
+    informers: &mut JoinSet<String>,
     handler: impl FnMut(Change<T>, bool) + Send + 'static,
 ) -> Synced
 where
@@ -353,8 +371,7 @@ where
     synced
 }
 
-/// The namespace to watch, if there is only one. With several, the watches are cluster-wide and the
-/// event handlers filter.
+/// The namespace to watch, if there is only one. With several, the watches are cluster-wide.
 fn only_namespace(options: &Options) -> Option<&str> {
     match options.namespaces.iter().collect::<Vec<_>>().as_slice() {
         [one] => Some(one),

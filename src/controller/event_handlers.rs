@@ -4,7 +4,6 @@
 
 mod urgency;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use self::urgency::Urgency;
@@ -34,8 +33,6 @@ pub(super) struct QueueHandle {
 pub(super) struct EventHandlers {
     pub(super) controllers: Vec<QueueHandle>,
     pub(super) children: Arc<Children>,
-    /// Empty for all.
-    pub(super) namespaces: BTreeSet<String>,
 }
 
 impl QueueHandle {
@@ -52,6 +49,11 @@ impl QueueHandle {
     fn is_burst(&self) -> bool {
         let (pending, queued) = (self.states.waiting(), self.queue.ready());
         Others { pending, queued }.is_burst()
+    }
+
+    fn enqueue(&self, key: ObjectKey, priority: Priority, urgency: Urgency) {
+        let (delay, while_waiting) = urgency.delays(|| self.is_burst());
+        self.queue.add_later(key, priority, delay, while_waiting);
     }
 }
 
@@ -81,9 +83,9 @@ impl EventHandlers {
             #[cfg(test)]
             Change::Added(_) if is_first_list && twins::is(Twin::FirstListIgnored) => {}
             Change::Added(_) if is_first_list => {
-                self.enqueue(controller, key.clone(), Priority::Low, Urgency::Now);
+                controller.enqueue(key.clone(), Priority::Low, Urgency::Now);
             }
-            _ => self.enqueue(controller, key.clone(), Priority::Normal, Urgency::Now),
+            _ => controller.enqueue(key.clone(), Priority::Normal, Urgency::Now),
         }
     }
 
@@ -93,7 +95,7 @@ impl EventHandlers {
         if let Some((controller, key)) = self.queue_of(namespace, owner)
             && controller.resources.get(&key).is_some()
         {
-            self.enqueue(controller, key, Priority::Normal, urgency);
+            controller.enqueue(key, Priority::Normal, urgency);
         }
     }
 
@@ -127,23 +129,8 @@ impl EventHandlers {
     fn enqueue_by_name(&self, child: &ObjectKey) {
         for controller in &self.controllers {
             if controller.resources.get(child).is_some() {
-                self.enqueue(controller, child.clone(), Priority::Normal, Urgency::Now);
+                controller.enqueue(child.clone(), Priority::Normal, Urgency::Now);
             }
-        }
-    }
-
-    fn enqueue(
-        &self,
-        controller: &QueueHandle,
-        key: ObjectKey,
-        priority: Priority,
-        urgency: Urgency,
-    ) {
-        if self.namespaces.is_empty() || self.namespaces.contains(key.namespace()) {
-            let (delay, while_waiting) = urgency.delays(|| controller.is_burst());
-            controller
-                .queue
-                .add_later(key, priority, delay, while_waiting);
         }
     }
 

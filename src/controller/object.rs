@@ -5,6 +5,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 /// Namespace and name of an object: the key of caches and work queues.
 ///
 /// One shared allocation, so that a clone only increments a counter: the cache, an index and a queue
@@ -67,6 +69,12 @@ pub trait Object: Send + Sync + 'static {
     fn index(&self) -> Option<&str> {
         None
     }
+}
+
+/// The resourceVersion of an object or list of the API server.
+pub(crate) fn version_of(object: &Value) -> Option<u64> {
+    let version = object.pointer("/metadata/resourceVersion")?;
+    version.as_str()?.parse().ok()
 }
 
 #[cfg(test)]

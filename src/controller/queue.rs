@@ -42,14 +42,13 @@ struct Shared<K> {
     /// Held for a few map operations and never across an await, so a blocking lock is cheaper.
     state: Mutex<State<K>>,
     /// One permit for each key that becomes available. All waiters are notified when the next delayed
-    /// key is due earlier than before, or on shutdown.
+    /// key is due earlier than before.
     wake: Notify,
 }
 
 struct State<K> {
     slots: Slots<K>,
     backoff: ObjectBackoff<K>,
-    shut_down: bool,
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
@@ -58,7 +57,6 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         let state = State {
             slots: Slots::default(),
             backoff: ObjectBackoff::default(),
-            shut_down: false,
         };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
@@ -136,21 +134,18 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         state.slots.remove(key);
     }
 
-    /// Waits for the next key, which is in process until [`Queue::done`]; `None` after the shutdown.
-    /// Cancel-safe: a dropped call takes no key.
-    pub async fn get(&self) -> Option<K> {
+    /// Waits for the next key, which is in process until [`Queue::done`]. Cancel-safe: a dropped call takes
+    /// no key.
+    pub async fn get(&self) -> K {
         loop {
             // Registered before the check, so that no key added in between is missed.
             let mut enqueued = pin!(self.shared.wake.notified());
             enqueued.as_mut().enable();
             let due = {
                 let mut state = self.shared.state.lock();
-                if state.shut_down {
-                    return None;
-                }
                 if let Some((key, waited)) = state.slots.pop(Instant::now()) {
                     self.metrics.queue_duration.observe(waited.as_secs_f64());
-                    return Some(key);
+                    return key;
                 }
                 state.slots.next_due()
             };
@@ -173,12 +168,6 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
                 self.metrics.work_duration.observe(worked.as_secs_f64());
             }
         });
-    }
-
-    /// From now on [`Queue::get`] returns `None` and no key is added. Workers finish their keys.
-    pub fn shut_down(&self) {
-        self.shared.state.lock().shut_down = true;
-        self.shared.wake.notify_waiters();
     }
 
     /// The number of waiting keys, including delayed ones, excluding those in process.
@@ -210,10 +199,8 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     fn add(&mut self, key: K, priority: Priority, delay: Duration, now: Instant) {
-        if !self.shut_down {
-            let due = now.checked_add(delay.min(LONGEST_DELAY)).unwrap_or(now);
-            self.slots.add(key, priority, due, now);
-        }
+        let due = now.checked_add(delay.min(LONGEST_DELAY)).unwrap_or(now);
+        self.slots.add(key, priority, due, now);
     }
 }
 

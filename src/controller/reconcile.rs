@@ -5,6 +5,7 @@
 
 pub(in crate::controller) mod apply;
 pub(in crate::controller) mod error_class;
+mod first_revision;
 mod outcome;
 pub(in crate::controller) mod pacing;
 mod reconciler;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use tracing::{debug, warn};
+use tracing::warn;
 
 use crate::api::Version;
 use crate::api::conversion::{self, DATA_ANNOTATION};
@@ -27,26 +28,13 @@ use crate::controller::legacy::finalizers;
 use crate::controller::object::ObjectKey;
 use crate::operators::{self, ChildSummary, Reason, Resource, Summary, ValidationError, status};
 use apply::{ApplyError, Ensured};
+pub(crate) use first_revision::FirstRevision;
 use outcome::Outcome;
 pub(crate) use outcome::{Action, Failure};
 use reconciler::STALE_RETRY;
 pub(crate) use reconciler::{Context, Reconciler};
 
 impl Reconciler {
-    /// Called by one worker, once, when this process leads. Reads the revision since which no other
-    /// manager writes; after an error, it is read when it is needed.
-    pub(crate) async fn begin(&self, namespace: &str) {
-        if let Err(error) = self.first_revision(namespace).await {
-            debug!(controller = self.controller, %error, "the revision is not known yet");
-        }
-    }
-
-    /// As [`Reconciler::begin`], without a request.
-    #[cfg(test)]
-    pub(super) fn set_first_revision(&self, revision: u64) {
-        self.first_revision.set(revision).expect("once");
-    }
-
     /// Reconciles one resource: applies its children and writes its status.
     ///
     /// # Errors
@@ -114,7 +102,7 @@ impl Reconciler {
             (Ok(children), Some(ensured)) => {
                 if self.becomes_ready(&resource, children)
                     && let Ok(ensured) = &ensured
-                    && !self.is_current(&resource, ensured).await?
+                    && !self.is_current(ensured).await?
                 {
                     return Ok(Action::RequeueAfter(STALE_RETRY));
                 }

@@ -85,6 +85,7 @@ pub(crate) enum Blocker {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
     pub(crate) kind: ChildKind,
+    pub(crate) name: Box<str>,
     pub(crate) desired: Fingerprint,
     /// Generation of the resource. A changed spec causes an attempt even if this child does not change,
     /// since the user waits for the result.
@@ -95,7 +96,12 @@ pub(crate) struct Attempt {
 
 /// The delay before the next attempt: 15 s ± 20 %.
 pub(crate) fn jittered_retry() -> Duration {
-    BLOCKED_RETRY.mul_f64(0.8 + 0.4 * fastrand::f64())
+    jittered(BLOCKED_RETRY)
+}
+
+/// `delay` ± 20 %.
+pub(crate) fn jittered(delay: Duration) -> Duration {
+    delay.mul_f64(0.8 + 0.4 * fastrand::f64())
 }
 
 /// An apply that the API server changed on admission.

@@ -3,7 +3,6 @@
 //! queues.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 #[cfg(test)]
 use std::future::pending;
 use std::pin::pin;
@@ -50,14 +49,6 @@ const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// Whether an informer has its first list.
 pub type Synced = watch::Receiver<bool>;
 
-/// The stream of `kube::runtime::watcher` ended unexpectedly.
-#[derive(Debug, thiserror::Error)]
-#[error("the watch of {kind} ended")]
-pub struct InformerError {
-    /// The watched kind.
-    pub kind: String,
-}
-
 /// Keeps a [`Store`] up to date.
 pub struct Informer<T> {
     /// For logs and metrics, e.g. `Deployment`.
@@ -88,16 +79,14 @@ impl<T: Object> Informer<T> {
         self.synced.subscribe()
     }
 
-    /// Processes `stream` forever. Calls `handler` with each change after the store has it; the flag is
-    /// true for changes of the first list.
-    ///
-    /// # Errors
-    /// The stream ends. Errors *in* the stream are followed by a wait.
+    /// Processes `stream`, which should not end: errors in it are followed by a wait. Calls `handler` with
+    /// each change after the store has it; the flag is true for changes of the first list. Returns the kind
+    /// when the stream ends.
     pub async fn run(
         mut self,
         stream: impl Stream<Item = watcher::Result<Event<DecodeGuard<T>>>>,
         mut handler: impl FnMut(Change<T>, bool),
-    ) -> Result<Infallible, InformerError> {
+    ) -> String {
         let mut stream = pin!(stream);
         let mut waits = Waits::default();
         // `Store::drop_unconfirmed` is due several times after each list, and then no more, so that an
@@ -120,7 +109,7 @@ impl<T: Object> Informer<T> {
                 }
             };
             match next {
-                None => return Err(InformerError { kind: self.kind }),
+                None => return self.kind,
                 #[cfg(test)]
                 Some(Err(_)) if twins::is(Twin::NoRewatch) => pending().await,
                 #[cfg(test)]

@@ -77,35 +77,31 @@ where
     };
     stream::unfold(watcher, async |mut watcher| {
         let event = watcher.next().await;
-        Some((event, watcher))
+        event.map(|event| (event, watcher))
     })
 }
 
 impl<T: Decode + Send + Sync + 'static> Watcher<T> {
-    async fn next(&mut self) -> watcher::Result<Event<DecodeGuard<T>>> {
+    async fn next(&mut self) -> Option<watcher::Result<Event<DecodeGuard<T>>>> {
         loop {
             let Some(watching) = &mut self.watching else {
-                let found = stored_version(&self.discovery, self.kind).await;
-                self.begin(found.map_err(watcher::Error::InitialListFailed)?);
+                match stored_version(&self.discovery, self.kind).await {
+                    Ok(found) => self.begin(found),
+                    Err(error) => return Some(Err(watcher::Error::InitialListFailed(error))),
+                }
                 continue;
             };
             let due = watching.next_discovery;
             tokio::select! {
                 biased;
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
-                event = watching.events.next() => match event {
-                    Some(Ok(event)) => return Ok(event),
-                    Some(Err(error)) => {
+                event = watching.events.next() => {
+                    if matches!(event, Some(Err(_))) {
                         // This version may be missing, or need a webhook that another version does not.
                         // The informer waits before the retry.
                         watching.next_discovery = Some(Instant::now());
-                        return Err(error);
                     }
-                    // kube's watcher never ends; otherwise a new one is started.
-                    None => {
-                        self.watching = None;
-                        continue;
-                    }
+                    return event;
                 }
             }
             self.discover_again().await;

@@ -1,7 +1,6 @@
 //! The periodic resync: enqueues every resource every few hours. An up-to-date resource causes no API
 //! requests.
 
-use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,26 +19,24 @@ const INTERVAL: Duration = Duration::from_secs(6 * 60 * 60);
 /// The time over which the resync of all resources is spread.
 const SPREAD: Duration = Duration::from_secs(10 * 60);
 
-/// Adds every resource in `namespaces` (in all, if that is empty) to the queue, repeatedly.
+/// Adds every resource to the queue, repeatedly.
 pub(in crate::controller) async fn resync(
     resources: Arc<Store<CachedResource>>,
     queue: Arc<Queue<ObjectKey>>,
-    namespaces: BTreeSet<String>,
 ) -> Infallible {
     loop {
         sleep(INTERVAL.mul_f64(0.5 + fastrand::f64())).await;
         for resource in resources.snapshot() {
-            let key = &resource.meta.key;
-            if namespaces.is_empty() || namespaces.contains(key.namespace()) {
-                let wait = SPREAD.mul_f64(fastrand::f64());
-                queue.add_later(key.clone(), Priority::Low, wait, wait);
-            }
+            let wait = SPREAD.mul_f64(fastrand::f64());
+            queue.add_later(resource.meta.key.clone(), Priority::Low, wait, wait);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use prometheus_client::registry::Registry;
     use serde_json::json;
     use tokio::time::{Instant, timeout};
@@ -52,22 +49,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn every_resource_is_looked_at_again_within_some_hours() {
         let resources = Arc::<Store<CachedResource>>::default();
-        for (namespace, name) in [("ours", "a"), ("ours", "b"), ("theirs", "c")] {
+        for name in ["a", "b"] {
             let object = json!({"metadata": {
-                "namespace": namespace, "name": name, "uid": name, "resourceVersion": "1",
+                "namespace": "ns", "name": name, "uid": name, "resourceVersion": "1",
             }});
             let resource = CachedResource::from_json(&Json::from(&object)).expect("decodes");
             resources.put_written(resource);
         }
         let metrics = Metrics::register(&mut Registry::default());
         let queue = Arc::new(Queue::new("test", &metrics));
-        let namespaces = BTreeSet::from(["ours".to_owned()]);
-        tokio::spawn(resync(resources, Arc::clone(&queue), namespaces));
+        tokio::spawn(resync(resources, Arc::clone(&queue)));
         let began = Instant::now();
         for round in 1..4 {
             let mut seen = BTreeSet::new();
             for _ in 0..2 {
-                let key = queue.get().await.expect("a key");
+                let key = queue.get().await;
                 queue.done(&key);
                 seen.insert(key.name().to_owned());
             }

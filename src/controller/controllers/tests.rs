@@ -23,14 +23,13 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(namespaces: &[&str]) -> Self {
+    fn new() -> Self {
         let metrics = Metrics::register(&mut Registry::default());
         let kinds = OPERATORS.iter().map(|operator| operator.kind());
         Scene {
             handlers: EventHandlers {
                 controllers: kinds.map(|kind| QueueHandle::new(kind, &metrics)).collect(),
                 children: Arc::default(),
-                namespaces: namespaces.iter().map(ToString::to_string).collect(),
             },
         }
     }
@@ -62,7 +61,7 @@ impl Scene {
     fn enqueued(&self) -> Vec<String> {
         let mut enqueued = Vec::new();
         for controller in &self.handlers.controllers {
-            while let Some(key) = controller.queue.get().now_or_never().flatten() {
+            while let Some(key) = controller.queue.get().now_or_never() {
                 controller.queue.done(&key);
                 enqueued.push(format!("{} {key}", controller.kind.kind));
             }
@@ -123,20 +122,14 @@ fn waiting(number: u32) -> Resource {
 }
 
 #[test]
-fn conditions_are_reported_for_the_watched_namespaces_only() {
+fn conditions_are_reported_for_the_cached_resources() {
     let store = Arc::<Store<CachedResource>>::default();
     for namespace in ["a", "b"] {
         store.put_written(resource(namespace, "x", namespace, 1));
     }
-    let visited = |namespaces: &[&str]| {
-        let namespaces = namespaces.iter().map(|it| (*it).to_owned()).collect();
-        let visit = visit_conditions(&store, namespaces);
-        let mut found = Vec::new();
-        visit(&mut |namespace, name, _| found.push(format!("{namespace}/{name}")));
-        found.sort();
-        found
-    };
-    assert_eq!(visited(&[]), ["a/x", "b/x"]);
-    assert_eq!(visited(&["b", "c"]), ["b/x"]);
-    assert_eq!(visited(&["c"]), [""; 0]);
+    let visit = visit_conditions(&store);
+    let mut found = Vec::new();
+    visit(&mut |namespace, name, _| found.push(format!("{namespace}/{name}")));
+    found.sort();
+    assert_eq!(found, ["a/x", "b/x"]);
 }

@@ -106,10 +106,10 @@ async fn a_scrape_shows_the_queue_as_it_is_at_that_moment() {
     queue.add("b", Priority::Low);
     queue.add("c", Priority::Low);
     queue.add_after("later", Duration::from_secs(60));
-    assert_eq!(queue.get().await, Some("a"));
+    assert_eq!(queue.get().await, "a");
     queue.add("a", Priority::Normal);
     tokio::time::advance(Duration::from_secs(3)).await;
-    assert_eq!(queue.get().await, Some("b"));
+    assert_eq!(queue.get().await, "b");
     tokio::time::advance(Duration::from_secs(1)).await;
 
     let queue_labels = "name=\"memcached\",controller=\"memcached\"";

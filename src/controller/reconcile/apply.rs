@@ -12,18 +12,16 @@ pub(super) mod wanted;
 
 use tracing::{debug, info};
 
-use self::checks::{Pace, wait_for_rollout};
+use self::checks::Step;
 pub(super) use self::error::ApplyError;
-use self::error::{lost_on_admission, not_found, pending_deletion, pending_rollout};
+use self::error::{lost_on_admission, not_found, pending_rollout};
 pub(super) use self::wanted::Ensured;
 use self::wanted::{Existing, Expected, Wanted};
 use crate::api_server::RequestError;
 use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::cache::decode::DecodeGuard;
-use crate::controller::children::{Ownership, name_conflict};
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::reconcile::error_class::{self, ErrorClass};
-use crate::controller::reconcile::pacing;
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{Attempt, Blocker, ServerMutated, Write, jittered_retry};
 #[cfg(test)]
@@ -115,74 +113,30 @@ impl Reconciler {
             desired,
             ..
         } = wanted;
-        let key = wanted.key();
-        let owner = self.owner(resource);
-        let ownership = self.children.ownership(child.kind, &key, &owner);
-        match &ownership {
-            Ownership::Foreign(problem) => {
-                return Err(ApplyError::Blocked(problem.clone(), jittered_retry()));
-            }
-            Ownership::Ending(problem) => return Err(pending_deletion(problem.clone())),
-            Ownership::Unknown | Ownership::Ours { .. } => {}
-        }
-        let reservations = &self.children.reservations;
-        if !reservations.reserve(child.kind, &key, &resource.uid) {
-            let problem = name_conflict(child.kind, &key, None);
-            return Err(ApplyError::Blocked(problem, jittered_retry()));
-        }
+        let ours = self.claim(wanted)?;
         let attempt = Attempt {
             kind: child.kind,
+            name: child.name.as_str().into(),
             desired,
             generation: resource.generation,
-            found: self.children.found(child.kind, &key),
+            found: self.children.found(child.kind, &wanted.key()),
         };
         let blocked = self.states.blocked(resource, &attempt);
-        let (mut paced, mut has_slot) = (false, false);
-        if let Ownership::Ours {
-            fingerprint, stamp, ..
-        } = &ownership
-        {
-            let expected = wanted.expected();
-            if self.is_as_expected(resource, &expected, *fingerprint) {
-                ensured.child(expected, self.recent_conflict(wanted));
-                return Ok(());
-            }
-            if let Some(stamp) = stamp {
-                self.check_generation(resource, *stamp).await?;
-            }
-            match self.check_repairs(wanted, true).await {
-                Err(ApplyError::Blocked(problem, left)) => {
-                    ensured.problem.get_or_insert((problem, left));
-                    return Ok(());
-                }
-                checked => checked?,
-            }
-            // Stamped, but not by the field manager of this shard.
-            let is_of_other_shard = fingerprint.is_none() && stamp.is_some();
-            if is_of_other_shard && self.adopt_from_shard(wanted, None).await?.is_some() {
-                return Box::pin(self.ensure_child(wanted, ensured)).await;
-            }
-            if child.kind.has_pods {
-                has_slot = self.pacer.is_rolling(&wanted.resource_key());
-                match self.pace(wanted, *fingerprint, *stamp, has_slot) {
-                    // A paced rollout that is not complete stays one, and keeps its slot.
-                    Pace::Now => paced = has_slot,
-                    Pace::Turn => paced = true,
-                    Pace::Wait(as_applied) => {
-                        // What was refused is not over because its next attempt waits.
-                        if let Some((Blocker::Problem(problem), _)) = blocked {
-                            let wait = pacing::jittered_resync();
-                            ensured.problem.get_or_insert((problem, wait));
-                            return Ok(());
-                        }
-                        wait_for_rollout(wanted, as_applied, ensured);
-                        return Ok(());
-                    }
+        let (paced, had_slot) = match &ours {
+            Some(ours) => {
+                let blocker = blocked.as_ref().map(|(blocker, _)| blocker);
+                let step = self.check_existing(wanted, ours, blocker, ensured).await?;
+                match step {
+                    Step::Done => return Ok(()),
+                    Step::Again => return Box::pin(self.ensure_child(wanted, ensured)).await,
+                    Step::Change { paced, had_slot } => (paced, had_slot),
                 }
             }
-        } else {
-            self.check_repairs(wanted, false).await?;
-        }
+            None => match self.check_repairs(wanted, false).await? {
+                Some((problem, wait)) => return Err(ApplyError::Blocked(problem, wait)),
+                None => (false, false),
+            },
+        };
         match blocked.filter(|(_, wait)| !wait.is_zero()) {
             Some((Blocker::Problem(problem), wait)) => {
                 return Err(ApplyError::Blocked(problem, wait));
@@ -193,24 +147,17 @@ impl Reconciler {
             Some((Blocker::NotFound(problem), wait)) => return Err(not_found(problem, wait)),
             _ => {}
         }
-        let outcome = match &ownership {
-            Ownership::Ours {
-                fingerprint: None, ..
-            } => self.resolve_ownership(wanted).await,
-            Ownership::Ours {
-                uid,
-                resource_version,
-                generation,
-                ..
-            } => {
+        let outcome = match &ours {
+            None => self.create(wanted).await,
+            Some(ours) if ours.fingerprint.is_none() => self.resolve_ownership(wanted).await,
+            Some(ours) => {
                 let existing = Existing {
-                    uid,
-                    resource_version: *resource_version,
-                    generation: *generation,
+                    uid: &ours.meta.uid,
+                    resource_version: ours.meta.resource_version,
+                    rollout: paced.then(|| ours.meta.generation + 1),
                 };
-                self.update(wanted, existing, paced).await
+                self.update(wanted, existing).await
             }
-            _ => self.create(wanted).await,
         };
         match outcome {
             Ok(applied) => {
@@ -222,7 +169,7 @@ impl Reconciler {
                     self.states.block(resource, attempt, blocker, wait);
                 }
                 if paced {
-                    self.give_back_slot(wanted, &error, has_slot).await?;
+                    self.give_back_slot(wanted, &error, had_slot).await?;
                 }
                 Err(error)
             }
@@ -234,7 +181,7 @@ impl Reconciler {
     async fn create(&self, wanted: Wanted<'_>) -> Result<Expected, ApplyError> {
         self.check_owner(wanted.resource).await?;
         self.check_maker(wanted).await?;
-        let error = match self.apply(wanted, None, false).await {
+        let error = match self.apply(wanted, None).await {
             Ok(lost) => return expected(wanted, lost),
             Err(error) => error,
         };
@@ -252,10 +199,9 @@ impl Reconciler {
         &self,
         wanted: Wanted<'_>,
         mut existing: Existing<'_>,
-        paced: bool,
     ) -> Result<Expected, ApplyError> {
         loop {
-            let error = match self.apply(wanted, Some(existing), paced).await {
+            let error = match self.apply(wanted, Some(existing)).await {
                 Ok(lost) => return expected(wanted, lost),
                 Err(error) => error,
             };
@@ -279,10 +225,9 @@ impl Reconciler {
         &self,
         wanted: Wanted<'_>,
         existing: Option<Existing<'_>>,
-        paced: bool,
     ) -> Result<Option<&'static str>, RequestError> {
         let mut metadata = wanted.metadata();
-        let rollout = existing.filter(|_| paced).map(|it| it.generation + 1);
+        let rollout = existing.and_then(|it| it.rollout);
         Stamp::new(wanted.resource, wanted.desired, rollout).put_on(&mut metadata);
         let preconditions = existing;
         #[cfg(test)]

@@ -19,13 +19,14 @@ use crate::controller::event_handlers::QueueHandle;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::{Priority, Queue};
+use crate::controller::state::jittered;
 
 /// Resync interval of a waiting resource, which is usually enqueued earlier.
 const RESYNC: Duration = Duration::from_secs(60);
 
 /// [`RESYNC`] ± 20 %.
 pub(in crate::controller) fn jittered_resync() -> Duration {
-    RESYNC.mul_f64(0.8 + 0.4 * fastrand::f64())
+    jittered(RESYNC)
 }
 
 /// The paced rollouts of one kind.
@@ -34,10 +35,8 @@ pub(crate) struct Pacer {
     controller: String,
     /// Maximum number of concurrent rollouts; 0 means no limit.
     limit: usize,
-    /// Only resources in these namespaces are reconciled; all if empty.
-    pub(super) namespaces: BTreeSet<String>,
     queue: Arc<Queue<ObjectKey>>,
-    /// The resources of the kind, of this shard.
+    /// The resources of the kind that this manager reconciles.
     resources: Arc<Store<CachedResource>>,
     children: Arc<Children>,
     metrics: Arc<Metrics>,
@@ -66,14 +65,12 @@ impl Pacer {
     pub(crate) fn new(
         handle: &QueueHandle,
         limit: usize,
-        namespaces: BTreeSet<String>,
         children: Arc<Children>,
         metrics: Arc<Metrics>,
     ) -> Self {
         Pacer {
             controller: handle.kind.controller_name(),
             limit,
-            namespaces,
             queue: Arc::clone(&handle.queue),
             resources: Arc::clone(&handle.resources),
             children,
@@ -197,17 +194,10 @@ impl Pacer {
             .filter_map(|child| {
                 let owner = child.owner.as_ref()?;
                 let key = ObjectKey::new(child.meta.key.namespace(), &owner.name);
-                self.is_reconciled(&key, &owner.uid).then_some(key)
+                let known = self.resources.get(&key)?;
+                (known.meta.uid == owner.uid).then_some(key)
             })
             .collect()
-    }
-
-    /// Whether this manager reconciles the resource `uid` of this kind. With several namespaces, the cache
-    /// has the resources of all.
-    fn is_reconciled(&self, key: &ObjectKey, uid: &str) -> bool {
-        let is_watched = self.namespaces.is_empty() || self.namespaces.contains(key.namespace());
-        let known = self.resources.get(key);
-        is_watched && known.is_some_and(|known| *known.meta.uid == *uid)
     }
 
     fn wake_next(&self, state: &mut State) {

@@ -1,12 +1,10 @@
 //! What a reconciler consists of. Its methods are in the other files of `reconcile`.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OnceCell;
-
 use super::apply::memo::Memos;
+use super::first_revision::FirstRevision;
 use super::pacing::Pacer;
 use crate::api::{Kind, Version};
 use crate::api_server::Location;
@@ -32,11 +30,10 @@ pub(super) const STALE_RETRY: Duration = Duration::from_secs(1);
 pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) shard: Option<Shard>,
-    /// Only resources in these namespaces are reconciled; all if empty.
-    pub(crate) namespaces: BTreeSet<String>,
     /// Maximum number of concurrent rollouts of changed defaults per kind; 0 means no limit.
     pub(crate) max_concurrent_rollouts: usize,
     pub(crate) caller: Caller,
+    pub(crate) first_revision: Arc<FirstRevision>,
     pub(crate) recorder: Recorder,
     pub(crate) children: Arc<Children>,
     pub(crate) metrics: Arc<Metrics>,
@@ -68,8 +65,8 @@ pub(crate) struct Reconciler {
     /// Children that were adopted from another shard. A second time, while the resource has stayed in
     /// this one, the selectors of the two overlap.
     pub(super) shard_adoptions: RepairLog<(ChildKind, ObjectKey)>,
-    /// A revision of etcd since which no other manager writes; read before the first child is created.
-    pub(super) first_revision: OnceCell<u64>,
+    /// Read before the first child is created, and before the first `Ready`.
+    pub(super) first_revision: Arc<FirstRevision>,
 }
 
 impl Reconciler {
@@ -99,7 +96,6 @@ impl Reconciler {
             pacer: Pacer::new(
                 handle,
                 context.max_concurrent_rollouts,
-                context.namespaces,
                 Arc::clone(&children),
                 Arc::clone(&metrics),
             ),
@@ -111,7 +107,7 @@ impl Reconciler {
             repeated_statuses: RepairLog::default(),
             stripped: RepairLog::default(),
             shard_adoptions: RepairLog::after(1),
-            first_revision: OnceCell::new(),
+            first_revision: context.first_revision,
         }
     }
 

@@ -14,7 +14,6 @@ mod paced;
 mod requests;
 mod shards;
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,7 +34,7 @@ use crate::controller::leadership::Leadership;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::Queue;
-use crate::controller::reconcile::{Action, Context, Reconciler};
+use crate::controller::reconcile::{Action, Context, FirstRevision, Reconciler};
 use crate::json::{Json, merge};
 use crate::operators::memcached::Memcached;
 use crate::operators::{DEPLOYMENT, Operator, Settings};
@@ -150,12 +149,13 @@ impl Scenario {
         let mut registry = prometheus_client::registry::Registry::default();
         let metrics = Arc::new(Metrics::register(&mut registry));
         let (recorder, recorded) = Recorder::new(Arc::clone(&metrics));
+        let caller = Caller::new(kube::Client::new(service, "default"), Leadership::sole());
         let context = Context {
             settings: Settings::default(),
             shard,
-            namespaces: BTreeSet::new(),
             max_concurrent_rollouts: 1,
-            caller: Caller::new(kube::Client::new(service, "default"), Leadership::sole()),
+            first_revision: Arc::new(FirstRevision::known(caller.clone(), 0)),
+            caller,
             recorder,
             children: Arc::clone(&children),
             metrics: Arc::clone(&metrics),
@@ -165,7 +165,6 @@ impl Scenario {
             ..QueueHandle::new(operator.kind(), &metrics)
         };
         let reconciler = Reconciler::new(operator, context, &handle);
-        reconciler.set_first_revision(0);
         Scenario {
             reconciler,
             resources,

@@ -10,6 +10,7 @@ use futures::FutureExt;
 use tokio::task::yield_now;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 use tracing::field::Empty;
 use tracing::{Instrument, debug, error, error_span, warn};
 
@@ -29,7 +30,7 @@ pub(crate) const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
 #[error("this process may not write any more")]
 pub struct Fenced;
 
-/// Runs until the queue is shut down.
+/// Runs until `stopping` is cancelled. A reconcile that runs then ends before.
 ///
 /// Calls `reconcile` with one key at a time, never concurrently with the same key.
 ///
@@ -40,12 +41,18 @@ pub(crate) async fn work<F>(
     controller: String,
     queue: Arc<Queue<ObjectKey>>,
     metrics: Arc<Metrics>,
+    stopping: CancellationToken,
     reconcile: impl Fn(ObjectKey) -> F,
 ) -> Result<(), Fenced>
 where
     F: Future<Output = Result<Action, Failure>>,
 {
-    while let Some(key) = queue.get().await {
+    loop {
+        let key = tokio::select! {
+            biased;
+            () = stopping.cancelled() => return Ok(()),
+            key = queue.get() => key,
+        };
         // Of the highest level, so that the lines of every log level have its fields.
         let span = error_span!(
             "reconcile",
@@ -86,7 +93,6 @@ where
         // check all resources before the runtime reads the next event, or answers the next probe.
         yield_now().await;
     }
-    Ok(())
 }
 
 /// How a reconcile ended within its panic barrier and its timeout.

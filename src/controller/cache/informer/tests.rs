@@ -101,7 +101,7 @@ struct Scenario {
     reported: Arc<Mutex<Vec<String>>>,
     synced: Synced,
     registry: Registry,
-    ended: JoinHandle<InformerError>,
+    ended: JoinHandle<String>,
 }
 
 impl Scenario {
@@ -128,17 +128,13 @@ impl Scenario {
                 reported.lock().unwrap().push(line(&change, initial));
             }
         };
-        let run = async move {
-            let Err(ended) = informer.run(stream, handler).await;
-            ended
-        };
         Scenario {
             feed,
             store,
             reported,
             synced,
             registry,
-            ended: tokio::spawn(run),
+            ended: tokio::spawn(informer.run(stream, handler)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The start and the stop of all controllers, and of a standby.
 
+use std::convert::Infallible;
 use std::future::{pending, ready};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -16,22 +17,15 @@ use crate::controller::leadership::MayWrite;
 /// Longer than any start or stop without a fault.
 const LONG: Duration = Duration::from_secs(3600);
 
-type Informed = Result<Infallible, InformerError>;
-
 /// One informer and one worker, each of which runs this future.
 fn running(
-    informer: impl Future<Output = Informed> + Send + 'static,
+    informer: impl Future<Output = String> + Send + 'static,
     worker: impl Future<Output = ()> + Send + 'static,
 ) -> Running {
     let mut running = Running {
         events: tokio::spawn(pending()),
         informers: JoinSet::new(),
         workers: JoinSet::new(),
-        handlers: Arc::new(EventHandlers {
-            controllers: Vec::new(),
-            children: Arc::default(),
-            namespaces: BTreeSet::new(),
-        }),
         stopping: CancellationToken::new(),
     };
     running.informers.spawn(informer);
@@ -48,12 +42,7 @@ async fn message(running: Running) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn any_part_that_ends_by_itself_ends_the_whole_with_its_name() {
-    let ended = async {
-        Err(InformerError {
-            kind: "Pod".to_owned(),
-        })
-    };
-    let error = message(running(ended, pending())).await;
+    let error = message(running(ready("Pod".to_owned()), pending())).await;
     assert_eq!(error, "the watch of Pod ended although nobody stopped it");
     let error = message(running(pending(), ready(()))).await;
     assert_eq!(error, "a worker ended although nobody stopped it");
@@ -220,13 +209,13 @@ async fn a_kind_that_is_not_installed_is_asked_for_now_and_then_and_holds_up_no_
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_worker_of_a_kind_asks_for_the_revision_even_if_that_fails() {
+async fn the_revision_is_asked_for_once_for_all_kinds_even_if_that_fails() {
     let (client, asked) = api_server(Duration::ZERO, "-");
     let mut options = options(client);
-    // Without a resource: it would ask again before it gets a child.
+    // Without the kind that has a resource: it would ask again before that gets a child.
     options
         .operators
-        .retain(|operator| operator.kind().kind == "Nginx");
+        .retain(|operator| operator.kind().kind != "Memcached");
     timeout(LONG, run(options, sleep(Duration::from_secs(1))))
         .await
         .unwrap()
@@ -255,6 +244,20 @@ async fn one_namespace_is_watched_alone_and_of_several_everything() {
             asked.iter().any(|line| line.starts_with(path)),
             "{path}: {asked:?}"
         );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_outside_of_several_watched_namespaces_is_not_reconciled() {
+    for (namespaces, is_reconciled) in [(["ns", "team"], true), (["blue", "team"], false)] {
+        let (client, asked) = api_server(Duration::ZERO, "");
+        let mut options = options(client);
+        options.namespaces = namespaces.map(str::to_owned).into();
+        timeout(LONG, run(options, sleep(Duration::from_secs(1))))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(was_written(&asked), is_reconciled, "{namespaces:?}");
     }
 }
 

@@ -9,7 +9,7 @@ use crate::operators::SERVICE;
 
 #[test]
 fn a_child_wakes_its_owner_by_group_kind_and_name_whatever_version_it_names() {
-    let scene = Scene::new(&[]);
+    let scene = Scene::new();
     scene.holds("Nginx", "ns", "web");
     for version in ["v1alpha1", "v1", "v7"] {
         let owner = reference(&format!("proxy.example.com/{version}"), "Nginx web");
@@ -31,7 +31,7 @@ fn a_child_wakes_its_owner_by_group_kind_and_name_whatever_version_it_names() {
 
 #[test]
 fn the_child_of_an_earlier_life_wakes_the_resource_that_waits_for_it_to_go() {
-    let scene = Scene::new(&[]);
+    let scene = Scene::new();
     scene.holds("Nginx", "ns", "web");
     let mut owner = reference(NGINX, "Nginx web");
     owner["uid"] = "earlier".into();
@@ -41,7 +41,7 @@ fn the_child_of_an_earlier_life_wakes_the_resource_that_waits_for_it_to_go() {
 
 #[test]
 fn a_resource_that_lost_a_child_is_noted_and_no_other_life_of_it() {
-    let scene = Scene::new(&[]);
+    let scene = Scene::new();
     scene.holds("Nginx", "ns", "web");
     let owner = reference(NGINX, "Nginx web");
     let mut earlier = owner.clone();
@@ -62,7 +62,7 @@ fn a_resource_that_lost_a_child_is_noted_and_no_other_life_of_it() {
 
 #[test]
 fn a_loss_stays_noted_if_another_namespace_has_an_object_that_names_the_owner() {
-    let scene = Scene::new(&[]);
+    let scene = Scene::new();
     scene.holds("Nginx", "ns", "web");
     let own = child("web", &[reference(NGINX, "Nginx web")]);
     let mut foreign = own.clone();
@@ -77,7 +77,7 @@ fn a_loss_stays_noted_if_another_namespace_has_an_object_that_names_the_owner() 
 
 #[test]
 fn an_owner_that_is_not_the_controller_is_not_woken() {
-    let scene = Scene::new(&[]);
+    let scene = Scene::new();
     scene.holds("Nginx", "ns", "web");
     let mut owner = reference(NGINX, "Nginx web");
     owner["controller"] = false.into();
@@ -87,7 +87,7 @@ fn an_owner_that_is_not_the_controller_is_not_woken() {
 
 #[test]
 fn a_service_wakes_its_owner_like_a_deployment() {
-    let scene = Scene::new(&[]);
+    let scene = Scene::new();
     scene.holds("ElasticWeb", "ns", "web");
     let owner = reference("elasticweb.example.com/v1", "ElasticWeb web");
     let service = CachedChild::decode(SERVICE, None, &Json::from(&child("web", &[owner]))).unwrap();
@@ -99,7 +99,7 @@ fn a_service_wakes_its_owner_like_a_deployment() {
 
 #[test]
 fn a_child_that_lost_its_owner_reference_wakes_the_owner_that_it_had() {
-    let scene = Scene::new(&[]);
+    let scene = Scene::new();
     scene.holds("Nginx", "ns", "web");
     let owned = deployment(&child("web", &[reference(NGINX, "Nginx web")]));
     let orphan = deployment(&child("web", &[]));
@@ -112,7 +112,7 @@ fn a_child_that_lost_its_owner_reference_wakes_the_owner_that_it_had() {
 
 #[test]
 fn a_child_that_changed_hands_wakes_both_owners() {
-    let scene = Scene::new(&[]);
+    let scene = Scene::new();
     scene.holds("Nginx", "ns", "web");
     scene.holds("HelloWorld", "ns", "hello");
     let (old, new) = (
@@ -129,7 +129,7 @@ fn a_child_that_changed_hands_wakes_both_owners() {
 
 #[test]
 fn a_name_that_became_free_wakes_every_resource_that_may_want_it() {
-    let scene = Scene::new(&[]);
+    let scene = Scene::new();
     scene.holds("Nginx", "ns", "same");
     scene.holds("HelloWorld", "ns", "same");
     scene.holds("HelloWorld", "ns", "other");
@@ -150,7 +150,7 @@ fn a_name_that_became_free_wakes_every_resource_that_may_want_it() {
 
 #[test]
 fn the_event_of_a_child_that_is_being_applied_wakes_nobody_and_any_other_does() {
-    let scene = Scene::new(&[]);
+    let scene = Scene::new();
     scene.holds("Nginx", "ns", "web");
     let mut web = waiting(0);
     (web.name, web.uid) = ("web".to_owned(), "Nginx-web".to_owned());

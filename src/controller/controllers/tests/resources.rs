@@ -5,7 +5,7 @@ use crate::controller::state::Write;
 
 #[test]
 fn the_event_of_a_status_that_is_being_written_wakes_nobody_and_any_other_does() {
-    let scene = Scene::new(&[]);
+    let scene = Scene::new();
     let mut web = waiting(0);
     web.name = "web".to_owned();
     let with = |status: &str, spec: &str, version| {
@@ -31,7 +31,7 @@ fn the_event_of_a_status_that_is_being_written_wakes_nobody_and_any_other_does()
 
 #[test]
 fn a_resource_wakes_when_it_differs_and_is_dropped_from_the_queue_when_it_is_gone() {
-    let scene = Scene::new(&[]);
+    let scene = Scene::new();
     let old = Arc::new(resource("ns", "web", "uid", 1));
     scene.resource_changed("Nginx", &Change::Added(Arc::clone(&old)), false);
     assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
@@ -58,7 +58,7 @@ fn a_resource_wakes_when_it_differs_and_is_dropped_from_the_queue_when_it_is_gon
 
 #[test]
 fn what_was_there_at_the_start_does_not_delay_what_changes_now() {
-    let scene = Scene::new(&[]);
+    let scene = Scene::new();
     for number in 0..3 {
         let name = format!("old-{number}");
         let change = Change::Added(Arc::new(resource("ns", &name, &name, 1)));
@@ -82,11 +82,28 @@ fn what_was_there_at_the_start_does_not_delay_what_changes_now() {
 
 #[test]
 fn with_several_watched_namespaces_resources_outside_are_left_alone() {
-    let scene = Scene::new(&["ns", "team"]);
+    let scene = Scene::new();
+    let several = ["ns", "team"].map(str::to_owned).into();
     for namespace in ["ns", "team", "outside"] {
-        let object = resource(namespace, "web", "Nginx-web", 1);
-        scene.resource_changed("Nginx", &Change::Added(Arc::new(object)), false);
-        scene.holds("Nginx", namespace, "web");
+        let object = json!({"metadata": {
+            "namespace": namespace, "name": "web", "uid": "Nginx-web", "resourceVersion": "1",
+        }});
+        let object: DecodeGuard<CachedResource> =
+            serde_json::from_str(&object.to_string()).unwrap();
+        let is_outside = namespace == "outside";
+        for event in [Event::Apply as fn(_) -> _, Event::InitApply, Event::Delete] {
+            let event = Ok(event(object.clone()));
+            assert_eq!(is_watched(&event, &several), !is_outside, "{event:?}");
+            assert!(is_watched(&event, &BTreeSet::new()), "{event:?}");
+        }
+        if !is_outside {
+            let added = Change::Added(object.into_decoded().unwrap());
+            scene.resource_changed("Nginx", &added, false);
+            scene.holds("Nginx", namespace, "web");
+        }
+    }
+    for event in [Event::<DecodeGuard<CachedResource>>::Init, Event::InitDone] {
+        assert!(is_watched(&Ok(event), &several), "it concerns all");
     }
     assert_eq!(scene.enqueued(), ["Nginx ns/web", "Nginx team/web"]);
     for namespace in ["team", "outside"] {

@@ -13,7 +13,7 @@ use crate::operators::Observed;
 
 #[tokio::test(start_paused = true)]
 async fn a_child_that_differs_by_nothing_but_its_resource_version_wakes_nobody() {
-    let scene = Scene::new(&[]);
+    let scene = Scene::new();
     scene.holds("Nginx", "ns", "web");
     let object = child("web", &[reference(NGINX, "Nginx web")]);
     let mut later = object.clone();
@@ -57,7 +57,7 @@ fn step(ready: i64) -> Change<CachedChild> {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_of_a_rollout_delays_the_timer_of_a_resource_by_four_seconds_at_most() {
-    let scene = Scene::new(&[]);
+    let scene = Scene::new();
     scene.holds("Nginx", "ns", "web");
     let queue = Arc::clone(&scene.controller("Nginx").queue);
     let key = ObjectKey::new("ns", "web");
@@ -83,7 +83,7 @@ async fn the_first_report_of_a_deployment_is_looked_at_soon_while_few_others_wai
         (0, false, true),
         (25, false, false),
     ] {
-        let scene = Scene::new(&[]);
+        let scene = Scene::new();
         scene.holds("Nginx", "ns", "web");
         let states = Arc::clone(&scene.controller("Nginx").states);
         for number in 0..=others {
@@ -137,7 +137,7 @@ fn pod(deployment: &str, is_ready: bool) -> CachedPod {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_wakes_the_owner_of_the_deployment_that_it_is_of() {
-    let scene = Scene::new(&[]);
+    let scene = Scene::new();
     scene.holds("Nginx", "ns", "web");
     let added = |name| Change::Added(Arc::new(pod(name, true)));
     scene.handlers.pod_changed(&added("web"));

@@ -1,26 +1,38 @@
-//! Checks before a change of an existing child: whether it differs, whether the resource is outdated,
-//! whether another writer keeps changing the child, and whether a user requested the change.
+//! Checks of an existing child: whether it is as it was applied, whether the resource is outdated, whether
+//! another writer keeps changing the child, whether it may be changed now, and whether a change that failed
+//! keeps its slot.
 
 use std::time::Duration;
 
 use tracing::warn;
 
 use super::error::ApplyError;
-use super::ownership::version_of;
 use super::wanted::{Ensured, Expected, Wanted};
-use crate::api_server::found;
+use crate::api_server::{RequestError, found};
+use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::drift::field_conflict::FieldConflict;
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::drift::repairs::Decision;
 use crate::controller::drift::stamp::{Hash, Stamp, hash_of_spec};
+use crate::controller::object::version_of;
 use crate::controller::reconcile::pacing;
 use crate::controller::reconcile::reconciler::Reconciler;
-use crate::controller::state::{ServerMutated, jittered_retry};
+use crate::controller::state::{Blocker, ServerMutated, jittered_retry};
 use crate::json::Json;
 use crate::operators::{ChildSummary, Problem, Reason, Resource, status};
 
+/// What follows the checks of an existing child.
+pub(super) enum Step {
+    /// Nothing: it is as desired, or not changed now.
+    Done,
+    /// The checks: it was adopted from another shard.
+    Again,
+    /// An apply, `paced` if it takes part in a paced rollout. `had_slot`: so did the one before.
+    Change { paced: bool, had_slot: bool },
+}
+
 /// When a Deployment may be changed.
-pub(super) enum Pace {
+enum Pace {
     /// Now: a user requested it, it only repairs drift, or the Deployment is not available, or its own rollout
     /// makes no progress.
     Now,
@@ -32,11 +44,7 @@ pub(super) enum Pace {
 
 /// Notes that a Deployment waits for its rollout. The resource keeps its readiness, if the Deployment is
 /// `as_applied`.
-pub(super) fn wait_for_rollout(
-    wanted: Wanted<'_>,
-    as_applied: Option<Fingerprint>,
-    ensured: &mut Ensured,
-) {
+fn wait_for_rollout(wanted: Wanted<'_>, as_applied: Option<Fingerprint>, ensured: &mut Ensured) {
     match as_applied {
         Some(fingerprint) => ensured.expected.push(Expected {
             fingerprint,
@@ -83,6 +91,67 @@ impl Reconciler {
             ..Ensured::default()
         };
         Some((children, ensured))
+    }
+
+    /// Checks a cached child of the resource, and notes in `ensured` what its status reports of one that is not
+    /// changed now. `blocker`: of the last attempt.
+    ///
+    /// # Errors
+    /// An [`ApplyError`] of a read, [`ApplyError::Stale`] or [`ApplyError::OtherShard`].
+    pub(super) async fn check_existing(
+        &self,
+        wanted: Wanted<'_>,
+        ours: &CachedChild,
+        blocker: Option<&Blocker>,
+        ensured: &mut Ensured,
+    ) -> Result<Step, ApplyError> {
+        let resource = wanted.resource;
+        let expected = wanted.expected();
+        if self.is_as_expected(resource, &expected, ours.fingerprint) {
+            ensured.child(expected, self.recent_conflict(wanted));
+            return Ok(Step::Done);
+        }
+        // A write to an earlier object of this name does not apply to this one.
+        let is_owned = |owner: &Owner| *owner.uid == *resource.uid;
+        let stamp = ours
+            .stamp
+            .filter(|_| ours.owner.as_ref().is_some_and(is_owned));
+        if let Some(stamp) = stamp {
+            self.check_generation(resource, stamp).await?;
+        }
+        if let Some(conflict) = self.check_repairs(wanted, true).await? {
+            ensured.problem.get_or_insert(conflict);
+            return Ok(Step::Done);
+        }
+        // Stamped, but not by the field manager of this shard.
+        let is_of_other_shard = ours.fingerprint.is_none() && stamp.is_some();
+        if is_of_other_shard && self.adopt_from_shard(wanted, None).await?.is_some() {
+            return Ok(Step::Again);
+        }
+        if !wanted.child.kind.has_pods {
+            return Ok(Step::Change {
+                paced: false,
+                had_slot: false,
+            });
+        }
+        let had_slot = self.pacer.is_rolling(&wanted.resource_key());
+        let paced = match self.pace(wanted, ours.fingerprint, stamp, had_slot) {
+            // A paced rollout that is not complete stays one, and keeps its slot.
+            Pace::Now => had_slot,
+            Pace::Turn => true,
+            Pace::Wait(as_applied) => {
+                match blocker {
+                    // What was refused is not over because its next attempt waits.
+                    Some(Blocker::Problem(problem)) => {
+                        let wait = pacing::jittered_resync();
+                        ensured.problem.get_or_insert((problem.clone(), wait));
+                    }
+                    _ => wait_for_rollout(wanted, as_applied, ensured),
+                }
+                return Ok(Step::Done);
+            }
+        };
+        Ok(Step::Change { paced, had_slot })
     }
 
     /// Whether the owned fields of a child are as desired, or as changed on admission.
@@ -137,36 +206,34 @@ impl Reconciler {
         Ok(())
     }
 
-    /// Rejects the repair of a child that another writer keeps changing. A child that is not `cached` may
-    /// have lost its label or its owner reference. It is read, since its deletion causes no event; if it is
-    /// gone, the conflict is over.
+    /// Why a child is not repaired now, and for how long: another writer keeps changing it. Names its field
+    /// manager and the fields. A child that is not `cached` may have lost its label or its owner reference. It
+    /// is read, since its deletion causes no event; if it is gone, the conflict is over.
     ///
     /// # Errors
-    /// [`ApplyError::Blocked`] with the field manager and the fields.
+    /// That of the read.
     pub(super) async fn check_repairs(
         &self,
         wanted: Wanted<'_>,
         cached: bool,
-    ) -> Result<(), ApplyError> {
+    ) -> Result<Option<(Problem, Duration)>, RequestError> {
         let child = (wanted.child.kind, wanted.key());
         let (known, left) = match self.repairs.decide(&child, wanted.counted) {
-            Decision::Apply => return Ok(()),
-            Decision::Wait(Some(problem), left) if cached => {
-                return Err(ApplyError::Blocked(problem, left));
-            }
+            Decision::Apply => return Ok(None),
+            Decision::Wait(Some(problem), left) if cached => return Ok(Some((problem, left))),
             Decision::Wait(known, left) => (known, left),
             Decision::Investigate(left) => (None, left),
         };
         let Some(live) = found(self.caller.get(wanted.location()).await)? else {
             self.repairs.forget(&child);
-            return Ok(());
+            return Ok(None);
         };
         let wait = match cached {
             true => left,
             false => left.min(jittered_retry()),
         };
         if let Some(problem) = known {
-            return Err(ApplyError::Blocked(problem, wait));
+            return Ok(Some((problem, wait)));
         }
         let kind = wanted.child.kind.kind;
         self.metrics.field_conflict(&self.controller, kind);
@@ -179,11 +246,11 @@ impl Reconciler {
         );
         let problem = Problem::new(Reason::FieldConflict, message);
         self.repairs.conflict(&child, problem.clone());
-        Err(ApplyError::Blocked(problem, wait))
+        Ok(Some((problem, wait)))
     }
 
     /// When a Deployment that is not as desired may be changed. `has_slot`: in a paced rollout.
-    pub(super) fn pace(
+    fn pace(
         &self,
         wanted: Wanted<'_>,
         observed: Option<Fingerprint>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::info;
 
 use super::error::{ApplyError, pending_deletion};
-use crate::api_server::{Location, RequestError, found};
+use crate::api_server::{Location, found};
 use crate::controller::cache::cached::{CachedChild, Meta, Owner};
 use crate::controller::children::terminating;
 use crate::controller::reconcile::reconciler::Reconciler;
@@ -49,15 +49,8 @@ impl Reconciler {
         };
         for (kind, found) in self.unwanted(resource, is_wanted) {
             let (meta, key) = (&found.meta, &found.meta.key);
-            if !meta.deleting {
-                // A child that is deleted for an old generation cannot be restored: a Service loses
-                // its IP.
-                if self.live_generation(resource).await? > resource.generation {
-                    return Err(ApplyError::Stale);
-                }
-                if !self.delete(resource, kind, meta).await? {
-                    continue;
-                }
+            if !meta.deleting && !self.delete(resource, kind, meta).await? {
+                continue;
             }
             // A finalizer holds it.
             let left = self.children.store(kind).and_then(|store| store.get(key));
@@ -91,9 +84,6 @@ impl Reconciler {
             let is_ours = |owner: &Owner| *owner.uid == *resource.uid && !owner.retained;
             match live.filter(|it| it.owner.as_ref().is_some_and(is_ours)) {
                 Some(child) if !child.meta.deleting => {
-                    if self.live_generation(resource).await? > resource.generation {
-                        return Err(ApplyError::Stale);
-                    }
                     self.delete(resource, kind, &child.meta).await?;
                 }
                 _ => reservations.release(kind, &key, &resource.uid),
@@ -104,12 +94,17 @@ impl Reconciler {
 
     /// Deletes an owned child that the spec no longer wants. No other function deletes. Returns whether
     /// a finalizer holds the child.
+    ///
+    /// # Errors
+    /// Those of [`Reconciler::check_current`]: a child that is deleted for an old generation cannot be
+    /// restored, since a Service loses its IP.
     async fn delete(
         &self,
         resource: &Resource,
         kind: ChildKind,
         meta: &Meta,
-    ) -> Result<bool, RequestError> {
+    ) -> Result<bool, ApplyError> {
+        self.check_current(resource).await?;
         let mut is_held = false;
         let at = Location::of_child(kind, meta.key.namespace(), meta.key.name());
         match self
@@ -133,7 +128,7 @@ impl Reconciler {
                 );
             }
             Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
         self.children
             .reservations

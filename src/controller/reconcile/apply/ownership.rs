@@ -1,5 +1,7 @@
-//! Resolves the ownership of a child with one GET, if neither the cache nor the API server's error
-//! shows it. Then adopts the child of an older operator, or leaves it unchanged.
+//! Whether a child belongs to the resource, by the cache; or by one GET, if neither the cache nor the API
+//! server's error shows it. Then adopts the child of an older operator, or leaves it unchanged.
+
+use std::sync::Arc;
 
 use serde_json::Value;
 use tracing::{debug, info};
@@ -7,7 +9,7 @@ use tracing::{debug, info};
 use super::error::{ApplyError, pending_deletion, pending_rollout};
 use super::wanted::{Ensured, Existing, Expected, Wanted};
 use crate::api_server::{Location, RequestError, found};
-use crate::controller::cache::cached::Owner;
+use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::call::Part;
 use crate::controller::children::{name_conflict, terminating};
 use crate::controller::drift::absorb::absorb_list;
@@ -15,6 +17,7 @@ use crate::controller::drift::stamp::Stamp;
 use crate::controller::drift::{fingerprint, managed_fields};
 use crate::controller::event::{Notice, Severity};
 use crate::controller::legacy::adoption;
+use crate::controller::object::version_of;
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{jittered_retry, key_of};
 #[cfg(test)]
@@ -24,6 +27,38 @@ use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
 use crate::shard::Shard;
 
 impl Reconciler {
+    /// Reserves the name of a child. Returns the cached child, if the resource owns it. Returns `None` if there
+    /// is none in the cache, or one without an owner: it is applied without force, so that an object of
+    /// another owner that the label-selected watch does not see is not adopted.
+    ///
+    /// # Errors
+    /// [`ApplyError::Blocked`] if another resource has the name or owns the child,
+    /// [`ApplyError::Pending`] if the child is created again after its deletion.
+    pub(super) fn claim(&self, wanted: Wanted<'_>) -> Result<Option<Arc<CachedChild>>, ApplyError> {
+        let (kind, key, resource) = (wanted.child.kind, wanted.key(), wanted.resource);
+        let wanted_by = self.owner(resource);
+        let cached = self.children.cached(kind, &key);
+        let ours = cached.filter(|child| child.owner.is_some());
+        if let Some(child) = &ours
+            && let Some(owner) = &child.owner
+            && (child.meta.deleting || !owner.passes_to(&wanted_by))
+        {
+            // An owner of this name with another UID is deleted, and the garbage collector will delete
+            // its children.
+            if owner.is_namesake(&wanted_by) {
+                return Err(pending_deletion(terminating(kind, &key)));
+            }
+            let problem = name_conflict(kind, &key, Some(owner));
+            return Err(ApplyError::Blocked(problem, jittered_retry()));
+        }
+        let reservations = &self.children.reservations;
+        if !reservations.reserve(kind, &key, &resource.uid) {
+            let problem = name_conflict(kind, &key, None);
+            return Err(ApplyError::Blocked(problem, jittered_retry()));
+        }
+        Ok(ours)
+    }
+
     /// Determines with one GET whether the object belongs to this resource (its label was removed, or
     /// an older operator created it) or to another owner. Returns what was applied.
     pub(super) async fn resolve_ownership(
@@ -71,11 +106,9 @@ impl Reconciler {
         let existing = Existing {
             uid,
             resource_version,
-            // Not read in an update that is not paced.
-            generation: 0,
+            rollout: None,
         };
-        self.update(preserved.unwrap_or(wanted), existing, false)
-            .await
+        self.update(preserved.unwrap_or(wanted), existing).await
     }
 
     /// Sends a JSON patch of the child `at`.
@@ -136,44 +169,34 @@ impl Reconciler {
             .ok_or(ApplyError::ResourceGone)?;
         // An earlier leader may have created the child for a later generation than the cached one. A
         // resource that was read since this process leads has no later generation.
-        if !lost_a_child
-            && known.meta.resource_version > self.first_revision(&resource.namespace).await?
-        {
+        if !lost_a_child && known.meta.resource_version > self.first_revision.get().await? {
             return Ok(());
         }
-        if self.live_generation(resource).await? > resource.generation {
-            return Err(ApplyError::Stale);
-        }
+        self.check_current(resource).await?;
         self.states.owner_confirmed(resource);
         Ok(())
     }
 
-    /// Reads the revision of etcd since which no other manager writes, once, with a list in this
-    /// namespace.
-    pub(crate) async fn first_revision(&self, namespace: &str) -> Result<u64, RequestError> {
-        let revision = self.first_revision.get_or_try_init(|| async {
-            // Lists a type without conversion: a list of resources fails while the conversion webhook
-            // is unavailable, even if it is empty. No object has this name.
-            let at = Location::of_child(DEPLOYMENT, namespace, "-");
-            let list = self.caller.list_one(at, None).await?;
-            Ok(revision_of(&list))
-        });
-        revision.await.copied()
+    /// Checks in the API server that the resource has no later generation than the one that was read.
+    ///
+    /// # Errors
+    /// [`ApplyError::Stale`] if it has, [`ApplyError::ResourceGone`].
+    pub(super) async fn check_current(&self, resource: &Resource) -> Result<(), ApplyError> {
+        match self.live_generation(resource).await? > resource.generation {
+            true => Err(ApplyError::Stale),
+            false => Ok(()),
+        }
     }
 
     /// Whether the API server has the children as cached. Reads only those that have not changed since
     /// this process leads: the first lists may have come from an outdated API server.
-    pub(crate) async fn is_current(
-        &self,
-        resource: &Resource,
-        ensured: &Ensured,
-    ) -> Result<bool, RequestError> {
+    pub(crate) async fn is_current(&self, ensured: &Ensured) -> Result<bool, RequestError> {
         for Expected { kind, key, .. } in &ensured.expected {
             let Some(cached) = self.children.cached(kind, key) else {
                 return Ok(false);
             };
             let cached = cached.meta.resource_version;
-            if cached > self.first_revision(&resource.namespace).await? {
+            if cached > self.first_revision.get().await? {
                 continue;
             }
             let at = Location::of_child(kind, key.namespace(), key.name());
@@ -241,32 +264,5 @@ impl Reconciler {
         let patched = self.patch_child(at, &patch).await?;
         // No object has the version 0: the following write is rejected.
         Ok(Some(version_of(&patched).unwrap_or(0)))
-    }
-}
-
-/// The revision of a list. If it has none, no object counts as newer.
-fn revision_of(list: &Value) -> u64 {
-    version_of(list).unwrap_or(u64::MAX)
-}
-
-/// The resourceVersion of an object or list.
-pub(super) fn version_of(object: &Value) -> Option<u64> {
-    let version = object.pointer("/metadata/resourceVersion")?;
-    version.as_str()?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::revision_of;
-
-    #[test]
-    fn every_resource_is_asked_for_if_the_api_server_names_no_revision() {
-        for list in [json!({}), json!({"metadata": {"resourceVersion": ""}})] {
-            assert_eq!(revision_of(&list), u64::MAX);
-        }
-        let list = json!({"metadata": {"resourceVersion": "7"}});
-        assert_eq!(revision_of(&list), 7);
     }
 }

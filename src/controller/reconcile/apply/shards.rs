@@ -6,11 +6,11 @@ use serde_json::Value;
 use tracing::{info, warn};
 
 use super::error::ApplyError;
-use super::ownership::version_of;
 use super::wanted::Wanted;
 use crate::controller::cache::cached::Owner;
 use crate::controller::drift::managed_fields;
 use crate::controller::drift::repairs::Decision;
+use crate::controller::object::version_of;
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::json::Json;
 

@@ -116,6 +116,6 @@ pub(super) struct Existing<'a> {
     /// The write fails at another version, so it never overwrites an edit or a newer write of another
     /// leader that the cache does not show.
     pub(super) resource_version: u64,
-    /// Its generation before the write.
-    pub(super) generation: i64,
+    /// The generation that the write makes, in a paced rollout.
+    pub(super) rollout: Option<i64>,
 }

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, willing};
+use crate::api::Status;
+use crate::controller::drift::fingerprint;
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
-use crate::operators::DEPLOYMENT;
+use crate::controller::state::{Attempt, Blocker, ReconcileStates};
+use crate::operators::{CONFIG_MAP, DEPLOYMENT, Resource};
 
 #[tokio::test(start_paused = true)]
 async fn fault_42_a_strangers_object_is_looked_at_once_and_never_forced() {
@@ -82,6 +85,36 @@ async fn a_blocker_is_left_alone_for_15_s_whatever_wakes_the_resource() {
     assert_eq!(of_children(&scenario), [GET]);
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(of_children(&scenario), Vec::<String>::new());
+}
+
+/// The name is not in the fingerprint.
+#[tokio::test(start_paused = true)]
+async fn a_blocked_child_does_not_block_another_of_its_type_with_the_same_body() {
+    let resource = Resource {
+        namespace: "ns".to_owned(),
+        name: "cache".to_owned(),
+        uid: "owner".to_owned(),
+        generation: 1,
+        api_version: "cache.example.com/v1".to_owned(),
+        spec: Value::Null,
+        status: Status::default(),
+        paused: false,
+    };
+    let attempt = |name: &str| Attempt {
+        kind: CONFIG_MAP,
+        name: name.into(),
+        desired: fingerprint::of_desired(&json!({"metadata": {"name": name}})),
+        generation: 1,
+        found: None,
+    };
+    let (one, another) = (attempt("one"), attempt("another"));
+    assert_eq!(one.desired, another.desired);
+    let states = ReconcileStates::default();
+    let wait = Duration::from_secs(15);
+    states.block(&resource, attempt("one"), Blocker::Rollout, wait);
+    let blocked = states.blocked(&resource, &one);
+    assert_eq!(blocked, Some((Blocker::Rollout, wait)));
+    assert_eq!(states.blocked(&resource, &another), None);
 }
 
 #[tokio::test(start_paused = true)]

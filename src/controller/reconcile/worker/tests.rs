@@ -48,6 +48,7 @@ enum Step {
 /// Workers on one queue, with scripted reconciles.
 struct Workers {
     queue: Arc<Queue<ObjectKey>>,
+    stopping: CancellationToken,
     registry: Registry,
     began: Instant,
     /// Name and time of each started reconcile.
@@ -63,7 +64,7 @@ impl Workers {
         metrics.controller_started("test", &[], count);
         let queue = Arc::new(Queue::new("test", &metrics));
         let (began, started) = (Instant::now(), Arc::<Mutex<Vec<_>>>::default());
-        let script = Arc::new(script);
+        let (script, stopping) = (Arc::new(script), CancellationToken::new());
         let mut tasks = JoinSet::new();
         for _ in 0..count {
             let (script, started) = (Arc::clone(&script), Arc::clone(&started));
@@ -83,10 +84,12 @@ impl Workers {
                 }
             };
             let (queue, metrics) = (Arc::clone(&queue), Arc::clone(&metrics));
-            tasks.spawn(work("test".to_owned(), queue, metrics, reconcile));
+            let (name, stopping) = ("test".to_owned(), stopping.clone());
+            tasks.spawn(work(name, queue, metrics, stopping, reconcile));
         }
         Workers {
             queue,
+            stopping,
             registry,
             began,
             started,

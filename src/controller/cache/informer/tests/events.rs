@@ -63,8 +63,8 @@ async fn deletions_reach_every_subscriber_of_a_shared_watch() {
         feed.send(Ok(item)).unwrap();
     }
     for queue in &queues {
-        assert_eq!(queue.get().await.as_deref(), Some("owner-of-a"));
-        assert_eq!(queue.get().await.as_deref(), Some("owner-of-b"));
+        assert_eq!(queue.get().await, "owner-of-a");
+        assert_eq!(queue.get().await, "owner-of-b");
     }
 }
 

@@ -29,13 +29,26 @@ async fn a_stop_lets_each_worker_finish_what_it_is_at_and_begin_nothing() {
         workers.add(name);
     }
     workers.until(Duration::from_secs(1)).await;
-    workers.queue.shut_down();
+    workers.stopping.cancel();
     while let Some(ended) = workers.tasks.join_next().await {
         ended.unwrap().unwrap();
     }
     assert_eq!(workers.began.elapsed(), Duration::from_secs(3));
     assert_eq!(workers.results("success"), 2);
     assert!(workers.starts("c").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_ends_every_worker_that_waits_for_a_key() {
+    let mut workers = Workers::start(3, |_, _| Step::Rest);
+    workers.until(Duration::from_secs(1)).await;
+    workers.stopping.cancel();
+    workers.add("late");
+    while let Some(ended) = workers.tasks.join_next().await {
+        ended.unwrap().unwrap();
+    }
+    assert_eq!(workers.began.elapsed(), Duration::from_secs(1));
+    assert!(workers.starts("late").is_empty());
 }
 
 #[tokio::test(start_paused = true)]
