@@ -11,6 +11,7 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ApiResource, GroupVersionKind};
@@ -18,7 +19,6 @@ use kube::runtime::watcher::{self, Event};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tracing::debug;
 
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::decode::{Decode, DecodeGuard};
@@ -135,10 +135,6 @@ pub async fn run(
         metrics: Arc::clone(&options.metrics),
     };
     let children_synced = watch_children(&options, &handlers, &mut running.informers);
-    let begun = until_begun(children_synced.clone(), options.leadership.clone());
-    let first_revision = Arc::clone(&context.first_revision);
-    let read = read_once(first_revision, begun, stopping.clone());
-    running.workers.spawn(read);
     for (operator, controller) in options.operators.iter().zip(&handlers.controllers) {
         let name = operator.kind().controller_name();
         let reconciler = Arc::new(Reconciler::new(*operator, context.clone(), controller));
@@ -165,15 +161,19 @@ pub async fn run(
             let begun = until_begun(synced.clone(), options.leadership.clone());
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));
             let (reconciler, stopping) = (Arc::clone(&reconciler), stopping.clone());
+            let first_revision = Arc::clone(&context.first_revision);
             running.workers.spawn(async move {
                 if stopping.run_until_cancelled(begun).await.is_none() {
                     return Ok(());
                 }
-                worker::work(name, queue, metrics, stopping, |key| {
+                // Before all other requests. Workers wait for the answer only if a child is missing or
+                // becomes ready.
+                let read = stopping.run_until_cancelled(first_revision.read_once());
+                let work = worker::work(name, queue, metrics, stopping.clone(), |key| {
                     let reconciler = Arc::clone(&reconciler);
                     async move { reconciler.reconcile(&key).await }
-                })
-                .await
+                });
+                join(read, work).await.1
             });
         }
     }
@@ -255,24 +255,6 @@ async fn until_begun(synced: Vec<Synced>, leadership: Leadership) {
         let _ = synced.wait_for(|synced| *synced).await;
     }
     leadership.elected().await;
-}
-
-/// Reads the revision as soon as this process has `begun`. The workers wait for it only if a child is missing
-/// or becomes ready; after an error, they read it.
-async fn read_once(
-    first_revision: Arc<FirstRevision>,
-    begun: impl Future<Output = ()>,
-    stopping: CancellationToken,
-) -> Result<(), Fenced> {
-    let read = async {
-        begun.await;
-        if let Err(error) = first_revision.get().await {
-            debug!(%error, "the revision is not known yet");
-        }
-    };
-    let _: Option<()> = stopping.run_until_cancelled(read).await;
-    stopping.cancelled().await;
-    Ok(())
 }
 
 /// Starts the shared informers of the children and of their pods.

@@ -10,32 +10,32 @@ use tokio::sync::watch;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 
-/// Whether this process may write to the cluster now.
-pub trait MayWrite: Send + Sync {
-    /// Maximum duration of a write that starts now; `None` if it must not start. Once `None`, always
-    /// `None`.
-    ///
-    /// Called before and during every write, so it must be cheap and must not block.
-    fn time_left(&self) -> Option<Duration>;
-}
-
 /// When the workers start, and until when they may write.
 #[derive(Clone)]
 pub struct Leadership {
     begun: watch::Receiver<bool>,
-    may_write: Arc<dyn MayWrite>,
+    may_write: Arc<dyn Fn() -> Option<Duration> + Send + Sync>,
 }
 
 impl Leadership {
-    /// The workers wait until `begun` is true; each write checks `may_write`.
-    pub fn new(begun: watch::Receiver<bool>, may_write: Arc<dyn MayWrite>) -> Self {
-        Leadership { begun, may_write }
+    /// The workers wait until `begun` is true. `may_write` returns the maximum duration of a write that
+    /// starts now; `None` if it must not start. Once `None`, always `None`.
+    ///
+    /// It is called before and during every write, so it must be cheap and must not block.
+    pub fn new(
+        begun: watch::Receiver<bool>,
+        may_write: impl Fn() -> Option<Duration> + Send + Sync + 'static,
+    ) -> Self {
+        Leadership {
+            begun,
+            may_write: Arc::new(may_write),
+        }
     }
 
     /// Without an election: immediately and forever.
     pub fn sole() -> Self {
         let (_, begun) = watch::channel(true);
-        Leadership::new(begun, Arc::new(Always))
+        Leadership::new(begun, || Some(Duration::MAX))
     }
 
     /// Completes when this process is elected; may never complete.
@@ -46,20 +46,12 @@ impl Leadership {
         }
     }
 
-    /// See [`MayWrite::time_left`].
+    /// Maximum duration of a write that starts now; see [`Leadership::new`].
     pub(crate) fn time_left(&self) -> Option<Duration> {
         #[cfg(test)]
         if twins::is(Twin::SecondWriter) {
             return Some(Duration::MAX);
         }
-        self.may_write.time_left()
-    }
-}
-
-struct Always;
-
-impl MayWrite for Always {
-    fn time_left(&self) -> Option<Duration> {
-        Some(Duration::MAX)
+        (self.may_write)()
     }
 }

@@ -30,5 +30,5 @@ mod state;
 
 pub use cache::stored_version::storage_version_hash;
 pub use controllers::{ControllersError, Options, run};
-pub use leadership::{Leadership, MayWrite};
+pub use leadership::Leadership;
 pub use metrics::Metrics;

@@ -22,6 +22,8 @@ use crate::operators::{Child, ChildKind, Observed, Problem, Reason, Resource};
 const BLOCKED_RETRY: Duration = Duration::from_secs(15);
 /// How long a problem is reported while the next attempt waits for a slot: its cause may be gone.
 const ATTEMPT_KEPT: Duration = Duration::from_secs(1800);
+/// As [`ATTEMPT_KEPT`], for a cause that usually ends. Longer than the wait for a slot that is free.
+const FAILURE_KEPT: Duration = Duration::from_secs(120);
 
 /// The states of all resources of one kind.
 #[derive(Debug, Default)]
@@ -76,8 +78,8 @@ pub(crate) enum Blocker {
     Problem(Problem),
     /// The rollout of the Deployment beside it.
     Rollout,
-    /// The API server does not know the namespace or resource type.
-    NotFound(Problem),
+    /// A cause that usually ends.
+    Failing(Problem),
 }
 
 /// The inputs of an attempt to apply a child. Another attempt with the same inputs would fail the
@@ -197,7 +199,7 @@ impl ReconcileStates {
     }
 
     /// The blocker of the last attempt with the same inputs, and the time until the next one; zero if it is
-    /// due. It is forgotten [`ATTEMPT_KEPT`] later.
+    /// due. It is forgotten [`ATTEMPT_KEPT`] or [`FAILURE_KEPT`] later.
     pub(crate) fn blocked(
         &self,
         resource: &Resource,
@@ -206,7 +208,11 @@ impl ReconcileStates {
         self.read(&key_of(resource), &resource.uid, |state| {
             let blocked = state.blocked.as_deref();
             let is_known = |it: &&Blocked| {
-                it.attempt == *attempt && time_until(it.until + ATTEMPT_KEPT).is_some()
+                let kept = match it.blocker {
+                    Blocker::Failing(_) => FAILURE_KEPT,
+                    Blocker::Problem(_) | Blocker::Rollout => ATTEMPT_KEPT,
+                };
+                it.attempt == *attempt && time_until(it.until + kept).is_some()
             };
             let blocked = blocked.filter(is_known)?;
             let wait = time_until(blocked.until).unwrap_or_default();

@@ -18,7 +18,7 @@ use super::life::{NAME, NAMESPACE, Step};
 use super::plan::{Plan, View};
 use super::settled::is_settled;
 use super::wire::{Asked, Run, Signal, Wire};
-use crate::controller::{self, Leadership, MayWrite, Metrics, Options, storage_version_hash};
+use crate::controller::{self, Leadership, Metrics, Options, storage_version_hash};
 use crate::operators::Settings;
 
 /// Maximum time until the desired state is reached after a step or a fault.
@@ -54,14 +54,6 @@ pub(super) struct Outcome {
     pub(super) restarted_at: Option<u64>,
 }
 
-struct Leads(Arc<AtomicBool>);
-
-impl MayWrite for Leads {
-    fn time_left(&self) -> Option<Duration> {
-        self.0.load(Ordering::SeqCst).then_some(Duration::MAX)
-    }
-}
-
 /// A process of the manager.
 struct Process {
     wire: Arc<Wire>,
@@ -77,6 +69,8 @@ impl Process {
         let network: Arc<dyn Network> = Arc::clone(&wire) as _;
         let client = modelapi::client(&run.server, &network);
         let (begins, begun) = watch::channel(leads.load(Ordering::SeqCst));
+        let leading = Arc::clone(&leads);
+        let may_write = move || leading.load(Ordering::SeqCst).then_some(Duration::MAX);
         let options = Options {
             watch_client: client.clone(),
             client,
@@ -87,7 +81,7 @@ impl Process {
             namespaces: BTreeSet::new(),
             shard: None,
             metrics: Arc::new(Metrics::register(&mut Registry::default())),
-            leadership: Leadership::new(begun, Arc::new(Leads(Arc::clone(&leads)))),
+            leadership: Leadership::new(begun, may_write),
         };
         let task = tokio::spawn(controller::run(options, std::future::pending()));
         Process {

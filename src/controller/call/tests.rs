@@ -12,23 +12,13 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use super::*;
-use crate::controller::leadership::MayWrite;
-
-/// Permission to write that the test grants and revokes.
-#[derive(Default)]
-struct Permission(Mutex<Option<Duration>>);
-
-impl MayWrite for Permission {
-    fn time_left(&self) -> Option<Duration> {
-        *self.0.lock().unwrap()
-    }
-}
 
 /// A caller whose requests are answered when the test releases them, its permission, and how many
 /// requests came.
 struct Scene {
     caller: Caller,
-    permission: Arc<Permission>,
+    /// Granted and revoked by the test.
+    permission: Arc<Mutex<Option<Duration>>>,
     came: Arc<AtomicUsize>,
     answer: Option<oneshot::Sender<()>>,
 }
@@ -45,9 +35,9 @@ fn scene(permission: Option<Duration>) -> Scene {
             Ok::<_, Infallible>(Response::new(Body::from(b"{}".to_vec())))
         }
     });
-    let permission = Arc::new(Permission(Mutex::new(permission)));
-    let may_write: Arc<dyn MayWrite> = Arc::<Permission>::clone(&permission);
-    let leadership = Leadership::new(watch::channel(true).1, may_write);
+    let permission = Arc::new(Mutex::new(permission));
+    let granted = Arc::clone(&permission);
+    let leadership = Leadership::new(watch::channel(true).1, move || *granted.lock().unwrap());
     Scene {
         caller: Caller::new(kube::Client::new(service, "default"), leadership),
         permission,
@@ -135,7 +125,7 @@ async fn a_write_that_was_held_up_makes_no_step_after_leave_was_withdrawn() {
         tokio::task::yield_now().await;
     }
     // What it waits for has come, but so has the end of the lease.
-    *scene.permission.0.lock().unwrap() = None;
+    *scene.permission.lock().unwrap() = None;
     scene.answer.take().unwrap().send(()).unwrap();
     let error = write.await.unwrap_err();
     assert!(error.is_fenced(), "{error}");

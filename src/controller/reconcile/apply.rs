@@ -14,7 +14,7 @@ use tracing::{debug, info};
 
 use self::checks::Step;
 pub(super) use self::error::ApplyError;
-use self::error::{lost_on_admission, not_found, pending_rollout};
+use self::error::{failing, lost_on_admission};
 pub(super) use self::wanted::Ensured;
 use self::wanted::{Existing, Expected, Wanted};
 use crate::api_server::RequestError;
@@ -23,7 +23,7 @@ use crate::controller::cache::decode::DecodeGuard;
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::reconcile::error_class::{self, ErrorClass};
 use crate::controller::reconcile::reconciler::Reconciler;
-use crate::controller::state::{Attempt, Blocker, ServerMutated, Write, jittered_retry};
+use crate::controller::state::{Attempt, ServerMutated, Write, jittered_retry};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 use crate::operators::{Child, Resource, kept};
@@ -124,8 +124,8 @@ impl Reconciler {
         let blocked = self.states.blocked(resource, &attempt);
         let (paced, had_slot) = match &ours {
             Some(ours) => {
-                let blocker = blocked.as_ref().map(|(blocker, _)| blocker);
-                let step = self.check_existing(wanted, ours, blocker, ensured).await?;
+                let blocked = blocked.as_ref();
+                let step = self.check_existing(wanted, ours, blocked, ensured).await?;
                 match step {
                     Step::Done => return Ok(()),
                     Step::Again => return Box::pin(self.ensure_child(wanted, ensured)).await,
@@ -134,22 +134,15 @@ impl Reconciler {
             }
             None => match self.check_repairs(wanted, false).await? {
                 Some((problem, wait)) => return Err(ApplyError::Blocked(problem, wait)),
-                None => (false, false),
+                None => {
+                    self.check_blocked(wanted, blocked.as_ref())?;
+                    (false, false)
+                }
             },
         };
-        match blocked.filter(|(_, wait)| !wait.is_zero()) {
-            Some((Blocker::Problem(problem), wait)) => {
-                return Err(ApplyError::Blocked(problem, wait));
-            }
-            Some((Blocker::Rollout, wait)) if !self.is_rolled_out(resource) => {
-                return Err(pending_rollout(wanted, wait));
-            }
-            Some((Blocker::NotFound(problem), wait)) => return Err(not_found(problem, wait)),
-            _ => {}
-        }
         let outcome = match &ours {
             None => self.create(wanted).await,
-            Some(ours) if ours.fingerprint.is_none() => self.resolve_ownership(wanted).await,
+            Some(ours) if ours.fingerprint.is_none() => self.resolve_ownership(wanted, paced).await,
             Some(ours) => {
                 let existing = Existing {
                     uid: &ours.meta.uid,
@@ -165,11 +158,12 @@ impl Reconciler {
                 Ok(())
             }
             Err(error) => {
-                if let Some((blocker, wait)) = error.blocker() {
+                let gives_back = paced && self.gives_back_slot(wanted, &error, had_slot).await;
+                if let Some((blocker, wait)) = error.blocker(gives_back) {
                     self.states.block(resource, attempt, blocker, wait);
                 }
-                if paced {
-                    self.give_back_slot(wanted, &error, had_slot).await?;
+                if gives_back {
+                    self.pacer.ended(&wanted.resource_key());
                 }
                 Err(error)
             }
@@ -188,7 +182,7 @@ impl Reconciler {
         match error.status().map(error_class::of_apply) {
             Some(ErrorClass::ResolveOwnership) => {
                 debug!(%error, "resolving the owner of the child");
-                self.resolve_ownership(wanted).await
+                self.resolve_ownership(wanted, false).await
             }
             class => Err(self.apply_error(class, error)),
         }
@@ -263,7 +257,7 @@ impl Reconciler {
             Some(ErrorClass::Rejected(problem) | ErrorClass::Duplicate { problem, .. }) => {
                 ApplyError::Rejected(problem, error)
             }
-            Some(ErrorClass::NotFound(problem)) => not_found(problem, jittered_retry()),
+            Some(ErrorClass::NotFound(problem)) => failing(problem, jittered_retry()),
             Some(ErrorClass::NamespaceEnding) => {
                 debug!(%error, "the namespace is being deleted");
                 ApplyError::NamespaceEnding

@@ -173,7 +173,7 @@ impl Pacer {
             self.ended(key);
             let state = self.state.lock();
             if state.rolling() == 0 && state.waiting.is_empty() {
-                info!("all changed defaults of the operator are rolled out");
+                info!("no rollout of a changed default is in progress or waits");
             }
         } else if waited && !is_rolling && !state.waiting.contains(key) {
             self.wake_next(&mut state);

@@ -11,6 +11,7 @@ mod memo;
 mod new_leader;
 mod owned;
 mod paced;
+mod refused;
 mod requests;
 mod shards;
 

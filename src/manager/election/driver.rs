@@ -76,8 +76,8 @@ impl Driver {
 
     /// The leadership, as the controllers see it.
     pub(crate) fn leadership(&self) -> Leadership {
-        let fence: Arc<Fence> = Arc::clone(&self.fence);
-        Leadership::new(self.begun.subscribe(), fence)
+        let fence = Arc::clone(&self.fence);
+        Leadership::new(self.begun.subscribe(), move || fence.time_left())
     }
 
     /// Runs until `resign` ends, then releases the lease if this process holds it.

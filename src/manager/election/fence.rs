@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::candidate::Timing;
 use super::clock::Moment;
-use crate::controller::MayWrite;
 
 /// The election writes it. Each write reads it before it starts and while it runs.
 pub(super) struct Fence {
@@ -33,10 +32,9 @@ impl Fence {
         let nanoseconds = u64::try_from(nanoseconds).unwrap_or(u64::MAX);
         self.closes.store(nanoseconds, Ordering::Release);
     }
-}
 
-impl MayWrite for Fence {
-    fn time_left(&self) -> Option<Duration> {
+    /// Maximum duration of a write that starts now; `None` if it must not start.
+    pub(super) fn time_left(&self) -> Option<Duration> {
         let closes = Moment(Duration::from_nanos(self.closes.load(Ordering::Acquire)));
         let now = (self.clock)();
         (now < closes).then(|| (closes + self.gap).since(now))

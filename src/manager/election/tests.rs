@@ -13,7 +13,6 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
-use crate::controller::MayWrite as _;
 use crate::manager::telemetry::tests::log_lines;
 
 /// A clock that follows tokio's paused clock.

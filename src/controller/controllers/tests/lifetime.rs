@@ -12,7 +12,6 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
-use crate::controller::leadership::MayWrite;
 
 /// Longer than any start or stop without a fault.
 const LONG: Duration = Duration::from_secs(3600);
@@ -261,21 +260,12 @@ async fn a_resource_outside_of_several_watched_namespaces_is_not_reconciled() {
     }
 }
 
-/// Leadership that the test controls.
-struct Leave(Option<Duration>);
-
-impl MayWrite for Leave {
-    fn time_left(&self) -> Option<Duration> {
-        self.0
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_standby_fills_its_caches_writes_nothing_and_works_at_once_when_it_leads() {
     let (client, asked) = api_server(Duration::ZERO, "");
     let mut options = options(client);
     let (begun, leading) = watch::channel(false);
-    options.leadership = Leadership::new(leading, Arc::new(Leave(Some(LONG))));
+    options.leadership = Leadership::new(leading, || Some(LONG));
     let controllers = tokio::spawn(run(options, sleep(Duration::from_secs(61))));
     sleep(Duration::from_secs(60)).await;
     {
@@ -299,7 +289,7 @@ async fn a_standby_stops_at_once_even_if_nobody_will_ever_let_it_lead() {
         let (client, asked) = api_server(Duration::ZERO, "");
         let mut options = options(client);
         let (begun, leading) = watch::channel(false);
-        options.leadership = Leadership::new(leading, Arc::new(Leave(Some(LONG))));
+        options.leadership = Leadership::new(leading, || Some(LONG));
         let begun = (!is_gone).then_some(begun);
         let began = Instant::now();
         let stop = sleep(Duration::from_secs(60));
@@ -314,7 +304,7 @@ async fn a_standby_stops_at_once_even_if_nobody_will_ever_let_it_lead() {
 async fn a_write_without_leave_ends_the_controllers_without_a_second_try() {
     let (client, asked) = api_server(Duration::ZERO, "");
     let mut options = options(client);
-    options.leadership = Leadership::new(watch::channel(true).1, Arc::new(Leave(None)));
+    options.leadership = Leadership::new(watch::channel(true).1, || None);
     let ended = timeout(LONG, run(options, pending())).await.unwrap();
     assert!(
         matches!(ended, Err(ControllersError::Fenced(_))),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use super::error::ApplyError;
+use super::error::{ApplyError, failing, pending_rollout};
 use super::wanted::{Ensured, Expected, Wanted};
 use crate::api_server::{RequestError, found};
 use crate::controller::cache::cached::{CachedChild, Owner};
@@ -94,15 +94,16 @@ impl Reconciler {
     }
 
     /// Checks a cached child of the resource, and notes in `ensured` what its status reports of one that is not
-    /// changed now. `blocker`: of the last attempt.
+    /// changed now. `blocked`: the last attempt.
     ///
     /// # Errors
-    /// An [`ApplyError`] of a read, [`ApplyError::Stale`] or [`ApplyError::OtherShard`].
+    /// An [`ApplyError`] of a read, [`ApplyError::Stale`], [`ApplyError::OtherShard`], or that of
+    /// [`Reconciler::check_blocked`].
     pub(super) async fn check_existing(
         &self,
         wanted: Wanted<'_>,
         ours: &CachedChild,
-        blocker: Option<&Blocker>,
+        blocked: Option<&(Blocker, Duration)>,
         ensured: &mut Ensured,
     ) -> Result<Step, ApplyError> {
         let resource = wanted.resource;
@@ -128,6 +129,8 @@ impl Reconciler {
         if is_of_other_shard && self.adopt_from_shard(wanted, None).await?.is_some() {
             return Ok(Step::Again);
         }
+        // Before the slot: it would be taken and given back without a rollout.
+        self.check_blocked(wanted, blocked)?;
         if !wanted.child.kind.has_pods {
             return Ok(Step::Change {
                 paced: false,
@@ -140,11 +143,14 @@ impl Reconciler {
             Pace::Now => had_slot,
             Pace::Turn => true,
             Pace::Wait(as_applied) => {
-                match blocker {
-                    // What was refused is not over because its next attempt waits.
-                    Some(Blocker::Problem(problem)) => {
-                        let wait = pacing::jittered_resync();
+                let wait = pacing::jittered_resync();
+                match blocked {
+                    // What was refused, or failed, is not over because its next attempt waits.
+                    Some((Blocker::Problem(problem), _)) => {
                         ensured.problem.get_or_insert((problem.clone(), wait));
+                    }
+                    Some((Blocker::Failing(problem), _)) => {
+                        return Err(failing(problem.clone(), wait));
                     }
                     _ => wait_for_rollout(wanted, as_applied, ensured),
                 }
@@ -152,6 +158,26 @@ impl Reconciler {
             }
         };
         Ok(Step::Change { paced, had_slot })
+    }
+
+    /// Rejects an attempt whose last one failed in the same way, until it may be repeated.
+    ///
+    /// # Errors
+    /// [`ApplyError::Blocked`] or [`ApplyError::Pending`], as the last attempt.
+    pub(super) fn check_blocked(
+        &self,
+        wanted: Wanted<'_>,
+        blocked: Option<&(Blocker, Duration)>,
+    ) -> Result<(), ApplyError> {
+        let running = blocked.filter(|(_, wait)| !wait.is_zero());
+        match running.cloned() {
+            Some((Blocker::Problem(problem), wait)) => Err(ApplyError::Blocked(problem, wait)),
+            Some((Blocker::Failing(problem), wait)) => Err(failing(problem, wait)),
+            Some((Blocker::Rollout, wait)) if !self.is_rolled_out(wanted.resource) => {
+                Err(pending_rollout(wanted, wait))
+            }
+            Some((Blocker::Rollout, _)) | None => Ok(()),
+        }
     }
 
     /// Whether the owned fields of a child are as desired, or as changed on admission.
@@ -287,38 +313,38 @@ impl Reconciler {
         Pace::Wait(observed.filter(is_as_applied))
     }
 
-    /// After a paced apply with an `error`: gives back the slot, unless the resource `had_slot` before, or the
-    /// API server has executed the apply, or may have, without a clear answer.
-    ///
-    /// # Errors
-    /// That of the read. The slot stays until the next attempt.
-    pub(super) async fn give_back_slot(
+    /// Whether a paced apply with this `error` gives back the slot of the resource. Not if it `had_slot` before,
+    /// or the API server has executed the apply, or may have: an unclear answer is resolved by one read.
+    pub(super) async fn gives_back_slot(
         &self,
         wanted: Wanted<'_>,
         error: &ApplyError,
         had_slot: bool,
-    ) -> Result<(), ApplyError> {
+    ) -> bool {
         let key = wanted.resource_key();
+        // Without a limit there are no slots.
+        if !self.pacer.is_rolling(&key) {
+            return false;
+        }
         if let ApplyError::Failed(error) = error
             && error.is_ambiguous()
         {
             self.pacer.doubt(&key, true);
             if error.retry_after().is_some() {
-                return Ok(());
+                return false;
             }
-            let live = found(self.caller.get(wanted.location()).await)?;
+            let Ok(live) = found(self.caller.get(wanted.location()).await) else {
+                return false;
+            };
             let stamp = live.as_ref().and_then(|it| Stamp::of(&Json::from(it)));
             if stamp.is_some_and(|it| it.desired == Hash(wanted.desired.fields)) {
-                return Ok(());
+                return false;
             }
             let cached = self.children.cached(wanted.child.kind, &wanted.key());
             let cached = cached.map(|it| it.meta.resource_version);
             let is_cached = live.as_ref().and_then(version_of) == cached;
             self.pacer.doubt(&key, !is_cached);
         }
-        if !had_slot {
-            self.pacer.ended(&key);
-        }
-        Ok(())
+        !had_slot
     }
 }

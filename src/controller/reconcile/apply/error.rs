@@ -41,25 +41,36 @@ pub(crate) enum ApplyError {
 }
 
 impl ApplyError {
-    /// What blocks the child. No request is to be sent for it before the returned time has passed.
-    pub(super) fn blocker(&self) -> Option<(Blocker, Duration)> {
-        match self {
-            ApplyError::Blocked(problem, wait) => Some((Blocker::Problem(problem.clone()), *wait)),
+    /// What blocks the child. No request is to be sent for it before the returned time has passed. If it
+    /// `gives_back` its slot, that is never zero: a free slot is taken at once, whatever the back-off.
+    pub(super) fn blocker(&self, gives_back: bool) -> Option<(Blocker, Duration)> {
+        let shortest = match gives_back {
+            true => jittered_retry(),
+            false => Duration::ZERO,
+        };
+        let (blocker, wait) = match self {
+            ApplyError::Blocked(problem, wait) => (Blocker::Problem(problem.clone()), *wait),
             ApplyError::Pending {
                 problem,
                 requeue_after,
                 ..
             } => match problem.reason {
-                Reason::RollingOut => Some((Blocker::Rollout, *requeue_after)),
-                Reason::ApplyFailed => Some((Blocker::NotFound(problem.clone()), *requeue_after)),
-                _ => None,
+                Reason::RollingOut => (Blocker::Rollout, *requeue_after),
+                Reason::ApplyFailed => (Blocker::Failing(problem.clone()), *requeue_after),
+                _ => return None,
             },
             // Tried again with back-off.
-            ApplyError::Rejected(problem, _) => {
-                Some((Blocker::Problem(problem.clone()), Duration::ZERO))
+            ApplyError::Rejected(problem, _) => (Blocker::Problem(problem.clone()), Duration::ZERO),
+            // A conflict ends when the cache shows the version of the child.
+            ApplyError::Failed(error)
+                if gives_back && !error.is_conflict() && !error.is_fenced() =>
+            {
+                let problem = Problem::new(Reason::ApplyFailed, error.to_string());
+                (Blocker::Failing(problem), Duration::ZERO)
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some((blocker, wait.max(shortest)))
     }
 }
 
@@ -91,8 +102,9 @@ pub(super) fn lost_on_admission(wanted: Wanted<'_>, field: &str) -> ApplyError {
     )
 }
 
-/// The API server does not know the namespace or resource type, possibly not yet.
-pub(super) fn not_found(problem: Problem, requeue_after: Duration) -> ApplyError {
+/// A write fails for a cause that usually ends: the API server does not know the namespace or resource type,
+/// possibly not yet, or cannot answer.
+pub(super) fn failing(problem: Problem, requeue_after: Duration) -> ApplyError {
     ApplyError::Pending {
         problem,
         patience: Some(PATIENCE_WITH_WRITES),

@@ -60,10 +60,11 @@ impl Reconciler {
     }
 
     /// Determines with one GET whether the object belongs to this resource (its label was removed, or
-    /// an older operator created it) or to another owner. Returns what was applied.
+    /// an older operator created it) or to another owner. Returns what was applied, in a `paced` rollout or not.
     pub(super) async fn resolve_ownership(
         &self,
         wanted: Wanted<'_>,
+        paced: bool,
     ) -> Result<Expected, ApplyError> {
         let at = wanted.location();
         let object = self.caller.get(at).await?;
@@ -103,10 +104,13 @@ impl Reconciler {
         }
         let preserved = self.with_preserved_selector(wanted, &object);
         let preserved = preserved.as_ref().map(|child| wanted.keeping(child));
+        let generation = object
+            .pointer("/metadata/generation")
+            .and_then(Value::as_i64);
         let existing = Existing {
             uid,
             resource_version,
-            rollout: None,
+            rollout: generation.filter(|_| paced).map(|it| it + 1),
         };
         self.update(preserved.unwrap_or(wanted), existing).await
     }

@@ -17,7 +17,7 @@ fn stamp_of(body: &Value) -> Value {
     serde_json::from_str(text.expect("a stamp")).expect("JSON")
 }
 
-fn another_may_begin(scenario: &Scenario) -> bool {
+pub(super) fn another_may_begin(scenario: &Scenario) -> bool {
     let another = ObjectKey::new("ns", "another");
     scenario.reconciler.pacer.may_begin(&another)
 }
@@ -31,7 +31,7 @@ async fn in_a_paced_rollout() -> Scenario {
 }
 
 /// Stamps the Deployment as by an earlier paced rollout.
-fn stamp_as_desired(deployment: &mut Value, desired: u64) {
+pub(super) fn stamp_as_desired(deployment: &mut Value, desired: u64) {
     let mut stamp = stamp_of(deployment);
     stamp["desired"] = format!("{desired:016x}").into();
     stamp["rollout"] = json!(1);
@@ -56,7 +56,7 @@ pub(super) async fn of_another_default() -> Scenario {
 }
 
 /// As [`of_another_default`], with these answers to all but the first apply.
-async fn of_another_default_at(
+pub(super) async fn of_another_default_at(
     script: impl Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync + 'static,
 ) -> Scenario {
     let scenario = Scenario::new(move |line, body| match line {
@@ -235,35 +235,6 @@ async fn a_complete_rollout_frees_its_place_although_the_status_cannot_be_writte
     tokio::time::advance(Duration::from_secs(10)).await;
     scenario.reconcile().await.expect_err("no status");
     assert!(another_may_begin(&scenario));
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_was_refused_stays_reported_while_its_next_attempt_waits() {
-    for code in [403, 422] {
-        stays_reported(code).await;
-    }
-}
-
-async fn stays_reported(code: u16) {
-    let scenario = of_another_default_at(move |line, body| match line.contains("/status") {
-        true => willing(line, body),
-        false => refusal(code, "denied by policy", "", ""),
-    })
-    .await;
-    let _ = scenario.reconcile().await;
-    assert_eq!(scenario.told(), ["ApplyRefused"]);
-    assert!(another_may_begin(&scenario));
-    tokio::time::advance(Duration::from_secs(20)).await;
-    scenario.reconcile().await.expect("it waits");
-    assert_eq!(scenario.told(), Vec::<String>::new());
-    assert_eq!(scenario.condition("Degraded").0, "True");
-    let mut told = Vec::new();
-    for seconds in [1700, 10, 100, 10] {
-        tokio::time::advance(Duration::from_secs(seconds)).await;
-        scenario.reconcile().await.expect("it waits");
-        told.push(scenario.told().len());
-    }
-    assert_eq!(told, [0, 0, 0, 1], "its cause may be gone");
 }
 
 #[tokio::test(start_paused = true)]
