@@ -12,7 +12,12 @@ grep -q -e '-----BEGIN CERTIFICATE-----' "$file" || {
     exit 1
 }
 # Without a private key that the file may have, too: everybody may read a caBundle.
-ca=$(sed -n '/-----BEGIN CERTIFICATE-----/,/-----END CERTIFICATE-----/p' "$file" | base64 | tr -d '\n')
+certificates=$(sed -n '/-----BEGIN CERTIFICATE-----/,/-----END CERTIFICATE-----/p' "$file")
+! grep -q 'PRIVATE KEY' <<<"$certificates" || {
+    echo "ca-bundle: a certificate in $file does not end before the private key; is it on one line?" >&2
+    exit 1
+}
+ca=$(base64 <<<"$certificates" | tr -d '\n')
 configuration=quartet-operator-validating-webhook-configuration
 
 service=quartet-operator-controller-manager-service

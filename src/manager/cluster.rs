@@ -1,6 +1,8 @@
 //! The clients of the API server: its address, the credentials, and the deadlines of all requests.
 //! Builds clients; sends no requests.
 
+use std::error::Error;
+use std::iter;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::time::Duration;
@@ -13,8 +15,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use kube::Client;
 use kube::client::middleware::{AuthLayer, ExtraHeadersLayer};
-use kube::client::{ClientBuilder, ConfigExt as _};
+use kube::client::{AuthError, ClientBuilder, ConfigExt as _};
 use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use rustls::pki_types::pem;
 use tokio::task::spawn_blocking;
 use tower::layer::layer_fn;
 use tower::timeout::TimeoutLayer;
@@ -22,6 +25,7 @@ use tower::{BoxError, ServiceBuilder};
 
 use super::requests::RequestCounter;
 use crate::budget::READ_BYTES;
+use crate::certificates::pem_problem;
 
 /// Longest wait for a TCP and TLS connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -55,8 +59,8 @@ pub enum ClusterError {
     Kubeconfig {
         /// Its source: a file or `KUBECONFIG`.
         origin: String,
-        /// The cause.
-        source: Box<KubeconfigError>,
+        /// The cause, without a part of the credentials.
+        source: BoxError,
     },
     /// The files of the pod's service account cannot be used.
     #[error("cannot use the pod's service account")]
@@ -80,9 +84,45 @@ pub enum ClusterError {
     Client {
         /// URL of the API server.
         server: String,
-        /// The cause.
-        source: Box<kube::Error>,
+        /// The cause, without a part of the credentials.
+        source: BoxError,
     },
+}
+
+/// An error of kube without the parts of credentials that some contain, since errors are logged: lines of a
+/// kubeconfig, bytes of a client key that is not PEM, the environment and output of a credential plugin.
+fn without_secrets(error: BoxError) -> BoxError {
+    let first: &(dyn Error + 'static) = &*error;
+    let mut causes = iter::successors(Some(first), |&cause| cause.source());
+    let problem = causes.find_map(|cause| {
+        if let Some(error) = cause.downcast_ref::<pem::Error>() {
+            let problem = pem_problem(error);
+            return Some(format!(
+                "the client certificate or its key is not PEM: {problem}"
+            ));
+        }
+        if let Some(KubeconfigError::Parse(error)) = cause.downcast_ref() {
+            return Some(match error.location() {
+                Some(at) => format!(
+                    "not a kubeconfig at line {}, column {}",
+                    at.line(),
+                    at.column()
+                ),
+                None => "not a kubeconfig".to_owned(),
+            });
+        }
+        match cause.downcast_ref()? {
+            AuthError::AuthExecRun { out, .. } => Some(format!(
+                "the credential plugin failed: {}; run it to see why",
+                out.status
+            )),
+            AuthError::AuthExecParse(_) => {
+                Some("the output of the credential plugin is not an ExecCredential".to_owned())
+            }
+            _ => None,
+        }
+    });
+    problem.map_or(error, BoxError::from)
 }
 
 /// Finds the cluster in controller-runtime's order: the file `kubeconfig`, then
@@ -128,9 +168,9 @@ pub(super) struct Access {
 impl Access {
     /// Blocks while a plugin runs.
     fn of(config: &Config) -> Result<Self, ClusterError> {
-        let failed = |source| ClusterError::Client {
+        let failed = |error: kube::Error| ClusterError::Client {
             server: config.cluster_url.to_string(),
-            source: Box::new(source),
+            source: without_secrets(error.into()),
         };
         if let Some(proxy) = &config.proxy_url {
             let proxy = proxy.host().unwrap_or_default().to_owned();
@@ -177,6 +217,8 @@ impl Access {
             .layer(layer_fn(|client| requests.counted(client, host)))
             .layer(TimeoutLayer::new(until_answered))
             .layer(config.base_uri_layer())
+            // A plugin runs again when its credentials expire.
+            .map_err(without_secrets)
             .option_layer(self.credentials.as_ref())
             .layer(&self.headers)
             .map_err(BoxError::from)
@@ -209,9 +251,9 @@ async fn found(file: Option<&Path>) -> Result<Config, ClusterError> {
         }
         Err(error) => Err(error),
     };
-    config.map_err(|source| ClusterError::Kubeconfig {
+    config.map_err(|error| ClusterError::Kubeconfig {
         origin,
-        source: Box::new(source),
+        source: without_secrets(error.into()),
     })
 }
 
@@ -237,6 +279,7 @@ fn user_agent() -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error_report::error_report;
 
     #[test]
     fn only_the_proxy_of_the_current_context_is_one_of_the_kubeconfig() {
@@ -249,6 +292,57 @@ mod tests {
             has_proxy(&Kubeconfig::from_yaml(&text).expect("valid"))
         };
         assert!(of("a") && !of("b"));
+    }
+
+    #[tokio::test]
+    async fn errors_of_a_kubeconfig_have_no_part_of_the_credentials_in_it() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let file = |user: &str| {
+            format!(
+                "clusters: [{{name: a, cluster: {{server: 'https://127.0.0.1:1'}}}}]\n\
+                 users: [{{name: a, user: {{{user}}}}}]\n\
+                 contexts: [{{name: a, context: {{cluster: a, user: a}}}}]\ncurrent-context: a\n"
+            )
+        };
+        // The base64 of a PEM block on one line, with `\n` as two characters.
+        let key = "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tXG5jMlZqY21WMFxuLS0tLS1F\
+                   TkQgUFJJVkFURSBLRVktLS0tLVxu";
+        let exec = "apiVersion: client.authentication.k8s.io/v1, command: sh, \
+                    env: [{name: TOKEN, value: s3cr3t}], interactiveMode: Never";
+        let wrong = [
+            (
+                format!("client-certificate-data: {key}, client-key-data: {key}"),
+                "is it on one line?",
+            ),
+            (
+                format!("exec: {{{exec}, args: [-c, 'echo $TOKEN; exit 3']}}"),
+                "exit status: 3",
+            ),
+            (
+                format!("exec: {{{exec}, args: [-c, 'echo $TOKEN']}}"),
+                "not an ExecCredential",
+            ),
+            ("token: s3cr3t, exec: [".to_owned(), "line 2"),
+        ];
+        for (user, problem) in wrong {
+            let error = match Kubeconfig::from_yaml(&file(&user)) {
+                Ok(kubeconfig) => {
+                    let options = KubeConfigOptions::default();
+                    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+                    let config = config.expect("a configuration");
+                    Access::of(&config).err().expect("an error")
+                }
+                Err(error) => ClusterError::Kubeconfig {
+                    origin: "KUBECONFIG".to_owned(),
+                    source: without_secrets(error.into()),
+                },
+            };
+            let report = format!("{} {error:?}", error_report(&error));
+            assert!(report.contains(problem), "{report}");
+            for secret in ["s3cr3t", "[45, 45", "c2Vj", key] {
+                assert!(!report.contains(secret), "{report}");
+            }
+        }
     }
 
     #[test]
