@@ -160,7 +160,7 @@ manifests: ## Write every generated file from the Rust types.
 kind: ## Write a new operator, e.g. KIND=Redis GROUP=cache.example.com; PLURAL, SHORT and IMAGE are optional.
 	KIND='$(KIND)' GROUP='$(GROUP)' PLURAL='$(PLURAL)' SHORT='$(SHORT)' IMAGE='$(IMAGE)' hack/kind.sh
 	$(MAKE) --no-print-directory manifests
-	UPDATE_GOLDEN=1 cargo test --locked --workspace --lib operators::tests::golden
+	UPDATE_GOLDEN=1 cargo test --locked --workspace --lib -- operators::tests::golden explorer::campaign::writes
 
 .PHONY: generate
 generate: manifests ## Same as manifests. Rust needs no generated DeepCopy code.

@@ -5,7 +5,7 @@
 # KIND    e.g. Redis
 # GROUP   e.g. cache.example.com
 # PLURAL  The resource in URLs and roles (the kind in lower case, in the plural).
-# SHORT   The short name for kubectl (two letters of the kind).
+# SHORT   The short name for kubectl (two letters of the kind, or more if another type has that name).
 # IMAGE   The image that it runs, with a tag (an nginx that listens on 8080).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,33 +15,83 @@ refuse() {
     exit 64
 }
 
+# contains LIST WORD
+contains() {
+    [[ " $1 " == *[[:space:]]$2[[:space:]]* ]]
+}
+
 Kind=${KIND:-} group=${GROUP:-}
-label='[a-z0-9]([-a-z0-9]*[a-z0-9])?'
-[[ $Kind =~ ^[A-Z][A-Za-z0-9]{1,62}$ ]] || refuse "KIND is a name in CamelCase, not '$Kind'"
-[[ $group =~ ^$label(\.$label)+$ && ${#group} -le 190 ]] ||
-    refuse "GROUP is a domain in lower case, not '$group'"
-kind=${Kind,,} consonants=$(tr -d aeiou <<<"${Kind,,}")
-case $kind in
-*[^aeiou]y) plural=${kind%y}ies ;;
-*s | *x | *ch | *sh) plural=${kind}es ;;
-*) plural=${kind}s ;;
+label='[a-z0-9]([-a-z0-9]*[a-z0-9])?' word='^[a-z][a-z0-9]*$'
+[[ $Kind =~ ^[A-Z][A-Za-z0-9]+$ ]] || refuse "KIND is a name in CamelCase, not '$Kind'"
+[[ $group =~ ^$label(\.$label)+$ ]] || refuse "GROUP is a domain in lower case, not '$group'"
+case .$group in
+*.k8s.io | *.kubernetes.io)
+    refuse "GROUP: the API server keeps '$group' for Kubernetes"
+    ;;
 esac
-plural=${PLURAL:-$plural}
-short=${SHORT:-${consonants:0:2}}
-image=${IMAGE:-docker.io/nginxinc/nginx-unprivileged:1.28.3-alpine}
-[[ $plural =~ ^[a-z][a-z0-9]{1,62}$ ]] || refuse "PLURAL is one word in lower case, not '$plural'"
-[[ $short =~ ^[a-z][a-z0-9]{0,15}$ ]] || refuse "SHORT is one word in lower case, not '$short'"
-[[ $image =~ ^[a-zA-Z0-9./_:@-]+:[A-Za-z0-9._-]+$ ]] || refuse "IMAGE has a tag, unlike '$image'"
+kind=${Kind,,}
+webhook=v$kind-v1alpha1.$group
+[ ${#webhook} -le 63 ] ||
+    refuse "KIND and GROUP: OLM uses '$webhook' as a label, which has at most 63 characters"
 for file in {src/api,src/operators}/"$kind"{,.rs}; do
     [ ! -e "$file" ] || refuse "KIND: $file exists already"
 done
 # The Rust Reference, "Keywords": strict and reserved ones.
-keywords=" abstract as async await become box break const continue crate do dyn else enum extern false final fn for
+keywords="abstract as async await become box break const continue crate do dyn else enum extern false final fn for
     gen if impl in let loop macro match mod move mut override priv pub ref return self static struct super trait true
-    try type typeof unsafe unsized use virtual where while yield "
-[[ $keywords != *[[:space:]]$kind[[:space:]]* ]] || refuse "KIND: '$kind' is a keyword of Rust"
-! grep -qs "short_name: \"$short\"" src/api/*.rs || refuse "SHORT: another kind has the short name '$short'"
-! grep -qs "plural: \"$plural\"" src/api/*.rs || refuse "PLURAL: another kind is called '$plural'"
+    try type typeof unsafe unsized use virtual where while yield"
+! contains "$keywords" "$kind" || refuse "KIND: '$kind' is a keyword of Rust"
+# The type of the kind would hide these: those of std::prelude::rust_2024, and those in the templates.
+prelude="AsMut AsRef AsyncFn AsyncFnMut AsyncFnOnce Box Clone Copy Default DoubleEndedIterator Drop Eq Err
+    ExactSizeIterator Extend Fn FnMut FnOnce From FromIterator Future Hash Into IntoFuture IntoIterator Iterator
+    None Ok Option Ord PartialEq PartialOrd Result Send Sized Some String Sync ToOwned ToString TryFrom TryInto
+    Unpin Vec"
+if contains "$prelude" "$Kind" || grep -qw "$Kind" <<<"$(grep -hv '^ *//' hack/kind/*.rs)"; then
+    refuse "KIND: '$Kind' is a name that its own files need"
+fi
+# A test looks for the names of kinds in other code.
+! grep -rqE --include='*.rs' --exclude=tests.rs --exclude-dir={tests,explorer} \
+    "[=!]= \"$Kind\"|\"$Kind\" (=>|\|)" src || refuse "KIND: the code calls something else '$Kind'"
+
+# plural_of WORD: sets plural.
+plural_of() {
+    case $1 in
+    *[^aeiou]y) plural=${1%y}ies ;;
+    *s | *x | *ch | *sh) plural=${1}es ;;
+    *) plural=${1}s ;;
+    esac
+}
+
+# All names of the other types, whatever their group: `kubectl get NAME` finds one type. First the short names
+# and the categories of Kubernetes, then its types (`kubectl api-resources`), then the kinds here.
+names="all cj cm crd crds cs csr deploy ds ep ev hpa ing limits netpol no ns pc pdb po pv pvc quartet quota rc rs sa
+    sc sts svc"
+for type in apiservice binding certificatesigningrequest clusterrole clusterrolebinding componentstatus configmap \
+    controllerrevision cronjob csidriver csinode csistoragecapacity customresourcedefinition daemonset deployment \
+    deviceclass endpoint endpointslice event flowschema horizontalpodautoscaler ingress ingressclass ipaddress job \
+    lease limitrange mutatingwebhookconfiguration namespace networkpolicy node persistentvolume \
+    persistentvolumeclaim pod poddisruptionbudget podtemplate priorityclass prioritylevelconfiguration replicaset \
+    replicationcontroller resourceclaim resourcequota resourceslice role rolebinding runtimeclass secret service \
+    serviceaccount servicecidr statefulset storageclass validatingwebhookconfiguration volumeattachment; do
+    plural_of "$type"
+    names+=" $type $plural"
+done
+names+=" $(sed -nE 's/^    (kind|plural|short_name): "(.*)",$/\L\2/p' src/api/*.rs | tr '\n' ' ')"
+
+plural_of "$kind"
+plural=${PLURAL:-$plural}
+consonants=${kind//[aeiou]/}
+for short in "${consonants:0:2}" "${consonants:0:3}" "${kind:0:3}" "${kind:0:4}" "${kind:0:5}"; do
+    if [[ $short =~ $word ]] && ! contains "$names" "$short"; then break; fi
+done
+short=${SHORT:-$short}
+image=${IMAGE:-docker.io/nginxinc/nginx-unprivileged:1.28.3-alpine}
+[[ $plural =~ $word && ${#plural} -le 63 ]] || refuse "PLURAL is one word in lower case, not '$plural'"
+[[ $short =~ $word && ${#short} -le 16 ]] || refuse "SHORT is one word in lower case, not '$short'"
+[[ $image =~ ^[a-zA-Z0-9./_:@-]+:[A-Za-z0-9._-]+$ ]] || refuse "IMAGE has a tag, unlike '$image'"
+! contains "$names" "$kind" || refuse "KIND: another type has the name '$kind'"
+! contains "$names" "$plural" || refuse "PLURAL: another type has the name '$plural'"
+! contains "$names" "$short" || refuse "SHORT: another type has the name '$short'"
 
 # write TEMPLATE FILE
 write() {

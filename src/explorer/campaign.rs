@@ -18,6 +18,7 @@ use super::plan::{Fault, Plan, Tempo, View, earlier_writes, forms, single_faults
 use super::run::{Outcome, run};
 use super::twins::{TWINS, as_product, as_twin};
 use super::violation::Violation;
+use crate::operators::Operator;
 
 /// Plans of each kind in `cargo test`, unless `PLANS` is set.
 const PLANS: u64 = 1000;
@@ -112,9 +113,12 @@ fn earlier_states(plan: &Plan, number: usize) -> u64 {
 
 /// A sample of the plans with one fault: of each life in each tempo with each form of fault, one or
 /// more.
-fn explore_one_fault(subject: usize) {
+fn explore_one_fault(operator: &dyn Operator) {
     let began = Instant::now();
-    let subject = Subject(subject);
+    let kind = operator.kind().kind;
+    let Some(subject) = subjects().find(|it| it.operator().kind().kind == kind) else {
+        return println!("{kind} is not explored: see src/explorer/life.rs");
+    };
     let mut references = References::default();
     let mut plans = all_plans(subject, &mut references, |_, number| earlier_writes(number));
     let all = plans.len();
@@ -136,7 +140,6 @@ fn explore_one_fault(subject: usize) {
             break;
         }
     }
-    let kind = subject.operator().kind().kind;
     tally.print(&format!("{kind}, of {all} plans with one fault"), began);
     tally.assert_none();
     tally.assert_made();
@@ -147,24 +150,20 @@ fn explore_one_fault(subject: usize) {
     }
 }
 
-#[test]
-fn memcached_stands_a_fault_at_any_step() {
-    explore_one_fault(0);
+macro_rules! tests_of_one_fault {
+    ($($module:ident::$operator:ident,)*) => {
+        $(mod $module {
+            #[test]
+            fn stands_a_fault_at_any_step() {
+                super::super::explore_one_fault(&crate::operators::$module::$operator);
+            }
+        })*
+    };
 }
 
-#[test]
-fn nginx_stands_a_fault_at_any_step() {
-    explore_one_fault(1);
-}
-
-#[test]
-fn elasticweb_stands_a_fault_at_any_step() {
-    explore_one_fault(2);
-}
-
-#[test]
-fn helloworld_stands_a_fault_at_any_step() {
-    explore_one_fault(3);
+/// A test for each kind.
+mod one_fault {
+    crate::kinds::with_kinds!(tests_of_one_fault);
 }
 
 /// A plan of one to three faults.

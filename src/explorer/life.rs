@@ -1,9 +1,14 @@
 //! The actions of users on one resource, during which faults are injected.
 
+use std::sync::LazyLock;
+
 use modelapi::ObjectId;
 use serde_json::{Value, json};
 
-use crate::operators::{OPERATORS, Operator};
+use crate::api::shape::Shape;
+use crate::json::merge;
+use crate::operators::tests::{asking_for, at_path, service_on_and_off, smallest_spec};
+use crate::operators::{DEPLOYMENT, OPERATORS, Operator, Owned, SERVICE};
 
 /// One action.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,13 +36,24 @@ pub(super) struct Life {
     pub(super) steps: Vec<Step>,
 }
 
-/// A kind, and the fields of its versions.
+/// A kind: its index in [`OPERATORS`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Subject(pub(super) usize);
 
-/// Every kind.
+/// What the lives write of each kind: a hub spec with two pods.
+static SPECS: LazyLock<Vec<Value>> = LazyLock::new(|| {
+    let kinds = OPERATORS.iter().map(|operator| operator.kind());
+    kinds.map(|kind| smallest_spec(kind, 2)).collect()
+});
+
+static EXPLORED: LazyLock<Vec<Subject>> = LazyLock::new(|| {
+    let all = (0..OPERATORS.len()).map(Subject);
+    all.filter(|it| it.can_be_explored()).collect()
+});
+
+/// Every kind that is explored.
 pub(super) fn subjects() -> impl Iterator<Item = Subject> {
-    (0..OPERATORS.len()).map(Subject)
+    EXPLORED.iter().copied()
 }
 
 /// Name and namespace of the resource.
@@ -53,59 +69,69 @@ impl Subject {
         ObjectId::new(self.operator().kind().plural, NAMESPACE, NAME)
     }
 
-    /// A change of the sample to this number of pods.
-    pub(super) fn pods(self, count: i64) -> Value {
-        match self.operator().kind().kind {
-            "ElasticWeb" => json!({"capacity": {"targetQPS": count * 100, "perPodQPS": 100}}),
-            _ => json!({"replicas": count}),
-        }
+    /// Whether the model of the API server has all types of children of the kind, and its resources an
+    /// image to change.
+    fn can_be_explored(self) -> bool {
+        let is_served = |owned: &Owned| [DEPLOYMENT, SERVICE].contains(&owned.kind);
+        self.operator().owns().iter().all(is_served)
+            && matches!(self.field("image"), Some(Shape::Text { .. }))
+            && self.lives().iter().all(|life| self.is_valid(life))
     }
 
-    /// A hub spec with two pods, and with a Service if the kind requires one.
-    fn spec(self) -> Value {
-        let mut spec = self.pods(2);
-        if self.operator().kind().kind == "ElasticWeb" {
-            spec["image"] = "docker.io/library/httpd:2.4".into();
-            spec["service"] = json!({"nodePort": 30_001});
-        }
-        spec
+    /// Whether every spec of a life is valid.
+    fn is_valid(self, life: &Life) -> bool {
+        let mut spec = Value::Null;
+        life.steps.iter().all(|step| {
+            match step {
+                Step::Create(all) => spec.clone_from(all),
+                Step::Change(fields) => merge(&mut spec, fields.clone()),
+                _ => {}
+            }
+            self.operator().kind().hub.validate(&spec).is_empty()
+        })
+    }
+
+    /// A field of the hub spec.
+    fn field(self, name: &str) -> Option<&'static Shape> {
+        let hub = &self.operator().kind().hub;
+        let Shape::Object { fields, .. } = &*hub.spec else {
+            return None;
+        };
+        let field = fields.iter().find(|it| it.name == name);
+        field.map(|it| &it.shape)
+    }
+
+    /// A change of the sample to this number of pods.
+    pub(super) fn pods(self, count: i64) -> Value {
+        asking_for(self.operator().kind(), count)
     }
 
     /// Changes that enable and disable the Service; empty if it is not optional.
     fn service(self) -> Vec<Value> {
-        match self.operator().kind().kind {
-            "ElasticWeb" => vec![],
-            "Memcached" => vec![
-                json!({"service": {"enabled": true}}),
-                json!({"service": {"enabled": false}}),
-                json!({"service": {"enabled": true}}),
-            ],
-            _ => vec![
-                json!({"service": {"type": "ClusterIP", "port": 80}}),
-                json!({"service": null}),
-                json!({"service": {"type": "ClusterIP", "port": 80}}),
-            ],
-        }
+        let choice = service_on_and_off(self.operator().kind());
+        let changes = choice.map(|(on, off)| vec![on.clone(), off, on]);
+        changes.unwrap_or_default()
     }
 
-    /// Changes of the node port, or of the most similar field of the kind.
+    /// Changes of the node port, or of the most similar field of the kind; empty if there is none.
     fn node_port(self) -> Vec<Value> {
-        match self.operator().kind().kind {
-            "ElasticWeb" => vec![json!({"service": {"nodePort": 30_002}})],
-            "Memcached" => vec![
-                json!({"service": {"enabled": true}}),
-                json!({"port": 11_311}),
-            ],
-            _ => vec![
+        let hub = &self.operator().kind().hub;
+        match (hub.node_port, self.service().first()) {
+            (Some(path), None) => vec![at_path(path, 30_002)],
+            (Some(_), Some(_)) => vec![
                 json!({"service": {"type": "NodePort", "port": 80, "nodePort": 30_001}}),
                 json!({"service": {"type": "NodePort", "port": 80, "nodePort": 30_002}}),
             ],
+            (None, Some(on)) if matches!(self.field("port"), Some(Shape::Integer { .. })) => {
+                vec![on.clone(), json!({"port": 11_311})]
+            }
+            (None, _) => vec![],
         }
     }
 
     /// All lives to explore.
     pub(super) fn lives(self) -> Vec<Life> {
-        let create = || Step::Create(self.spec());
+        let create = || Step::Create(SPECS[self.0].clone());
         let image = |tag: &str| Step::Change(json!({"image": format!("example.com/image:{tag}")}));
         let changes = |changes: Vec<Value>| changes.into_iter().map(Step::Change);
         let life = |name, steps: Vec<Step>| Life {
@@ -131,10 +157,10 @@ impl Subject {
                 vec![image("5"), Step::HandOver, Step::Change(self.pods(1))],
             ),
             life("drift", vec![Step::EditDeployment, Step::DeleteDeployment]),
+            life("service", changes(self.service()).collect()),
         ];
-        if !self.service().is_empty() {
-            lives.push(life("service", changes(self.service()).collect()));
-        }
+        // Those of fields that the kind does not have.
+        lives.retain(|life| life.name == "create" || life.steps.len() > 1);
         lives
     }
 }

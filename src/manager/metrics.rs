@@ -206,6 +206,7 @@ mod tests {
     use super::*;
     use crate::controller::Metrics;
     use crate::controller::metrics::{ConditionView, VisitConditions};
+    use crate::operators::kinds;
 
     /// The metrics of every process, and one with a text of this length.
     fn with_a_long_one(bytes: usize) -> Registry {
@@ -264,7 +265,7 @@ mod tests {
     fn the_named_conditions_of_every_kind_fit_with_the_longest_names() {
         let mut registry = registry(None);
         let metrics = Metrics::register(&mut registry);
-        for controller in ["memcached", "nginx", "elasticweb", "helloworld"] {
+        for kind in kinds() {
             let visit_all: VisitConditions = Box::new(|visit| {
                 for number in 0..500 {
                     let problem = ConditionView {
@@ -276,11 +277,11 @@ mod tests {
                     visit(&"n".repeat(63), &name, vec![problem]);
                 }
             });
-            metrics.resources(controller, visit_all);
+            metrics.resources(&kind.controller_name(), visit_all);
         }
         let text = Served::new(registry, None).text().unwrap();
         let named = text.matches("\nquartet_operator_resource_condition{");
-        assert_eq!(named.count(), 4 * 500);
+        assert_eq!(named.count(), kinds().len() * 500);
         assert!(text.len() + 200_000 <= SCRAPE_BYTES, "{}", text.len());
     }
 

@@ -10,6 +10,7 @@ mod document;
 mod follow;
 mod go_modules;
 mod image;
+mod kind;
 mod modules;
 mod release;
 

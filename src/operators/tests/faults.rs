@@ -12,10 +12,7 @@ use crate::operators::observed::Reason;
 
 /// A valid hub spec of the kind, with one pod.
 fn one_pod(operator: &dyn Operator) -> Value {
-    match operator.kind().kind {
-        "ElasticWeb" => elastic_web(json!(1), 1),
-        _ => json!({ "replicas": 1 }),
-    }
+    smallest_spec(operator.kind(), 1)
 }
 
 fn replicas(operator: &dyn Operator, spec: Value) -> Value {

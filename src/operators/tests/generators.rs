@@ -73,13 +73,14 @@ fn own_fields(kind: &str) -> &'static [&'static str] {
     match kind {
         "Memcached" => &["replicas", "memory", "maxConnections", "threads", "port"],
         "ElasticWeb" => &["containerPort"],
-        _ => &["replicas", "port"],
+        "Nginx" | "HelloWorld" => &["replicas", "port"],
+        _ => &["replicas"],
     }
 }
 
-/// Rules over several fields.
-fn valid_base(kind: &str) -> BoxedStrategy<Value> {
-    match kind {
+/// Rules over several fields; of a kind that is not known, the hub sample.
+fn valid_base(kind: &'static Kind) -> BoxedStrategy<Value> {
+    match kind.kind {
         "ElasticWeb" => (1_i32..=i32::MAX, 0_i64..1000, 1_i32..65_536)
             .prop_map(|(per_pod, pods, node_port)| {
                 let target = (i64::from(per_pod) * pods).min(i32::MAX.into());
@@ -93,20 +94,23 @@ fn valid_base(kind: &str) -> BoxedStrategy<Value> {
         "Memcached" => any::<bool>()
             .prop_map(|enabled| json!({ "service": { "enabled": enabled } }))
             .boxed(),
-        _ => prop_oneof![
+        "Nginx" | "HelloWorld" => prop_oneof![
             Just(json!({})),
             Just(json!({ "service": {} })),
             Just(json!({ "service": { "type": "NodePort", "nodePort": 30000 } })),
         ]
         .boxed(),
+        _ => Just(sample_spec(kind)).boxed(),
     }
 }
 
-/// A resource with a valid spec.
+/// A resource with a valid spec. The fields of a kind that is not known may be of other types; then it
+/// is as in the sample.
 pub(super) fn valid_resource() -> impl Strategy<Value = (&'static dyn Operator, Resource)> {
     any_operator().prop_flat_map(|operator| {
-        let kind = operator.kind().kind;
-        let fields: Vec<&'static str> = SHARED.iter().chain(own_fields(kind)).copied().collect();
+        let kind = operator.kind();
+        let own = own_fields(kind.kind);
+        let fields: Vec<&'static str> = SHARED.iter().chain(own).copied().collect();
         let count = fields.len();
         let chosen = proptest::sample::subsequence(fields, 0..=count).prop_flat_map(|chosen| {
             chosen
@@ -115,8 +119,12 @@ pub(super) fn valid_resource() -> impl Strategy<Value = (&'static dyn Operator, 
                 .collect::<Vec<_>>()
         });
         (valid_base(kind), chosen, "[a-z]([a-z0-9-]{0,61}[a-z0-9])?").prop_map(
-            move |(mut spec, chosen, name)| {
+            move |(base, chosen, name)| {
+                let mut spec = base.clone();
                 spec.as_object_mut().expect("an object").extend(chosen);
+                if !KNOWN.contains(&kind.kind) && !kind.hub.validate(&spec).is_empty() {
+                    spec = base;
+                }
                 (operator, named(operator, &name, spec))
             },
         )

@@ -6,7 +6,6 @@
 use std::path::Path;
 
 use super::*;
-use crate::packaging::sample::sample;
 
 /// File name, operator and hub spec: the samples of every kind, and objects with every field.
 fn cases() -> Vec<(String, &'static dyn Operator, Value)> {

@@ -194,8 +194,8 @@ proptest! {
     fn ready_agrees_with_the_other_conditions(
         (operator, mut resource) in valid_resource(), observed in any_observed(), replicas in 0_i32..4,
     ) {
-        if operator.kind().kind != "ElasticWeb" {
-            resource.spec["replicas"] = replicas.into();
+        if let Pods::Counted(_) = operator.kind().hub.pods {
+            merge(&mut resource.spec, asking_for(operator.kind(), replicas.into()));
         }
         let status = status(operator, &resource, &observed);
         if told(&status, "Ready").0 == "True" {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::super::schema::part;
 use super::super::tests::release;
 use super::super::{Manifest, Release, bundle, catalog, crd, kinds, rbac};
-use super::csv::csv;
+use super::csv::{csv, short_list};
 use super::descriptor::words;
 use crate::packaging::names::PACKAGE;
 
@@ -73,14 +73,21 @@ fn the_rights_in_the_csv_are_those_in_config_rbac() {
 #[test]
 fn the_description_tells_of_every_kind() {
     let csv = the_csv();
+    let text = csv["spec"]["description"].as_str().unwrap();
     for kind in kinds() {
-        for text in [
-            &csv["spec"]["description"],
-            &csv["metadata"]["annotations"]["description"],
-        ] {
-            assert!(text.as_str().unwrap().contains(kind.kind), "{kind:?}");
-        }
+        assert!(text.contains(kind.kind), "{kind:?}");
     }
+    let short = csv["metadata"]["annotations"]["description"].as_str();
+    let names: Vec<_> = kinds().iter().map(|kind| kind.kind).collect();
+    assert!(short.unwrap().starts_with(&short_list(&names)));
+    let four = ["Memcached", "Nginx", "ElasticWeb", "HelloWorld"];
+    assert_eq!(
+        short_list(&four),
+        "Memcached, Nginx, ElasticWeb, HelloWorld"
+    );
+    let mut long = four.to_vec();
+    long.push("FederatedAuthenticator");
+    assert_eq!(short_list(&long), "5 kinds");
 }
 
 #[test]

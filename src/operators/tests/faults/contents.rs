@@ -1,6 +1,7 @@
 //! What the children hold: images, ports, security, and nothing that is left to others.
 
 use super::*;
+use crate::operators::OperandImage;
 
 #[test]
 fn fault_06_ports_speak_tcp() {
@@ -152,7 +153,8 @@ fn fault_46_pods_have_probes_requests_and_a_security_context() {
         let container = container(deployment);
         assert!(container["readinessProbe"].is_object());
         let has_liveness = container.get("livenessProbe").is_some();
-        assert_eq!(has_liveness, operator.kind().kind != "ElasticWeb");
+        let is_ours = |image: &OperandImage| container["image"] == image.default;
+        assert_eq!(has_liveness, operator.image().is_some_and(is_ours));
         for resource in ["cpu", "memory"] {
             assert!(container["resources"]["requests"][resource].is_string());
         }

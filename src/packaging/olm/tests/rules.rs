@@ -215,6 +215,8 @@ fn olm_has_nothing_to_refuse_in_the_webhooks() {
         let name = definition["generateName"].as_str().unwrap();
         assert!(name.split('.').count() >= 3, "{name}");
         assert_eq!(name, name.to_lowercase());
+        // OLM v0 copies it into a label: olm.webhook-description-generate-name.
+        assert!(name.len() <= 63, "{name}");
         assert_eq!(definition["deploymentName"], deployment["name"]);
         assert_eq!(definition["matchPolicy"], "Exact");
         // With two pairs of ports, OLM's Service would have two ports of one name.

@@ -1,0 +1,149 @@
+//! `hack/kind.sh`: a name that the API server, OLM, kubectl or the compiler does not take is refused
+//! before anything is written, and a name that kubectl has is not derived.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::root;
+
+/// A copy of what the script reads and writes.
+struct Checkout(PathBuf);
+
+impl Checkout {
+    fn new(name: &str) -> Self {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("kind-{name}"));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("bin")).expect("a folder");
+        let copied = Command::new("cp")
+            .args([
+                "--recursive",
+                "--parents",
+                "hack/kind.sh",
+                "hack/kind",
+                "src",
+            ])
+            .arg("config/samples")
+            .arg(&folder)
+            .current_dir(root())
+            .status();
+        assert!(copied.expect("cp runs").success());
+        // How the files look is not tested here.
+        symlink("/bin/true", folder.join("bin/rustfmt")).expect("a link");
+        Self(folder)
+    }
+
+    /// Runs the script with these variables. Returns its exit code and what it says.
+    fn kind(&self, variables: &[(&str, &str)]) -> (Option<i32>, String) {
+        let bin = self.0.join("bin").display().to_string();
+        let path = std::env::var("PATH").expect("a PATH");
+        let mut script = Command::new(self.0.join("hack/kind.sh"));
+        for name in ["KIND", "GROUP", "PLURAL", "SHORT", "IMAGE"] {
+            script.env_remove(name);
+        }
+        let output = script
+            .env("PATH", format!("{bin}:{path}"))
+            .envs(variables.iter().copied())
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    }
+
+    /// Every file with its text.
+    fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let (mut files, mut folders) = (BTreeMap::new(), vec![self.0.clone()]);
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let text = fs::read(&path).expect("a file");
+                    files.insert(path, text);
+                }
+            }
+        }
+        files
+    }
+
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.0.join(path)).expect(path)
+    }
+}
+
+#[test]
+fn a_name_that_is_not_allowed_is_refused_before_anything_is_written() {
+    let checkout = Checkout::new("refused");
+    let before = checkout.files();
+    let (kind, group) = (("KIND", "Redis"), ("GROUP", "cache.example.com"));
+    let long = format!("{}.example.com", "g".repeat(40));
+    for (variables, reason) in [
+        (vec![group], "KIND is a name in CamelCase, not ''"),
+        (vec![("KIND", "redis"), group], "not 'redis'"),
+        (vec![("KIND", "Memcached"), group], "exists already"),
+        (vec![("KIND", "Plan"), group], "exists already"),
+        (vec![("KIND", "Match"), group], "a keyword of Rust"),
+        (vec![("KIND", "Result"), group], "its own files need"),
+        (vec![("KIND", "Version"), group], "its own files need"),
+        (vec![("KIND", "ReplicaSet"), group], "calls something else"),
+        (vec![("KIND", "Event"), group], "the name 'event'"),
+        (vec![("KIND", "Mc"), group], "the name 'mc'"),
+        (vec![kind], "GROUP is a domain in lower case, not ''"),
+        (vec![kind, ("GROUP", "cache")], "not 'cache'"),
+        (vec![kind, ("GROUP", "k8s.io")], "for Kubernetes"),
+        (vec![kind, ("GROUP", "cache.k8s.io")], "for Kubernetes"),
+        (vec![kind, ("GROUP", "kubernetes.io")], "for Kubernetes"),
+        (vec![kind, ("GROUP", "a.kubernetes.io")], "for Kubernetes"),
+        (
+            vec![kind, ("GROUP", long.as_str())],
+            "at most 63 characters",
+        ),
+        (vec![kind, group, ("PLURAL", "re-dis")], "not 're-dis'"),
+        (vec![kind, group, ("PLURAL", "nginx")], "the name 'nginx'"),
+        (vec![kind, group, ("PLURAL", "pods")], "the name 'pods'"),
+        (vec![kind, group, ("SHORT", "R")], "not 'R'"),
+        (vec![kind, group, ("SHORT", "mc")], "the name 'mc'"),
+        (
+            vec![kind, group, ("SHORT", "nginxes")],
+            "the name 'nginxes'",
+        ),
+        (vec![kind, group, ("SHORT", "svc")], "the name 'svc'"),
+        (vec![kind, group, ("IMAGE", "redis")], "unlike 'redis'"),
+    ] {
+        let (code, said) = checkout.kind(&variables);
+        assert_eq!(code, Some(64), "{variables:?}: {said}");
+        assert!(said.starts_with("kind: "), "{variables:?}: {said}");
+        assert!(said.contains(reason), "{variables:?}: {said}");
+        assert!(checkout.files() == before, "{variables:?}: files changed");
+    }
+}
+
+#[test]
+fn a_kind_has_a_short_name_that_no_other_type_has_and_may_have_any_common_name() {
+    let checkout = Checkout::new("accepted");
+    for (kind, short) in [
+        ("Redis", "rd"),
+        ("Cache", "cc"),
+        ("Queue", "q"),
+        // `sc` is that of StorageClass, `mc` that of Memcached.
+        ("Scope", "scp"),
+        ("Mace", "mac"),
+        // The name of another kind is a part of it.
+        ("NginxIngress", "ng"),
+    ] {
+        let (code, said) = checkout.kind(&[("KIND", kind), ("GROUP", "shop.example.com")]);
+        assert_eq!(code, Some(0), "{kind}: {said}");
+        let name = kind.to_lowercase();
+        let api = checkout.text(&format!("src/api/{name}.rs"));
+        assert!(api.contains(&format!("short_name: \"{short}\"")), "{api}");
+        let line = format!("            {name}::{kind},\n");
+        assert!(checkout.text("src/kinds.rs").contains(&line), "{line}");
+        for version in ["v1alpha1", "v1"] {
+            let sample = checkout.text(&format!("config/samples/shop_{version}_{name}.yaml"));
+            assert!(sample.contains(&format!("kind: {kind}\n")), "{sample}");
+        }
+    }
+}
