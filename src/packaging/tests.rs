@@ -194,7 +194,7 @@ fn the_samples_of_the_old_versions_are_those_that_users_know() {
             "elasticweb-sample",
             // The original sample's image is nginx:1.17.1.
             json!({
-                "image": "nginx:1.28.3-alpine",
+                "image": "docker.io/library/nginx:1.28.3-alpine",
                 "port": 30003, "singlePodsQPS": 800, "totalQPS": 2400,
             }),
         ),

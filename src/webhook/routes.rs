@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{Response, StatusCode, header};
+use axum::http::{HeaderMap, Response, StatusCode, header};
 use axum::routing::post;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -23,6 +23,7 @@ use super::metrics::{EndpointMetrics, Metrics};
 use super::nesting::{MOST_NESTED, is_too_deep};
 use super::paths;
 use crate::api::Kind;
+use crate::bounded::shortened;
 use crate::budget::{ADMISSION_BODY, CONVERSION_BODY};
 use crate::log_limit::LogLimit;
 use crate::server::{Counters, Slot};
@@ -137,8 +138,9 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response<Body> {
     );
     adopt(&span, request.headers());
     let slot = request.extensions().get::<Arc<Slot>>().cloned();
+    let declared = declared_length(request.headers());
     let answered = async {
-        match read(&endpoint, request).await {
+        match read(&endpoint, request, declared).await {
             Ok((body, share)) => answer(&endpoint, body, share).await,
             Err(rejection) => (rejection, Share::default()),
         }
@@ -149,13 +151,24 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response<Body> {
     span.record("http.response.status_code", i64::from(status));
     if answer.status.is_server_error() {
         span.record("otel.status_code", "ERROR");
+        span.in_scope(|| endpoint.log_failure(&answer, declared, slot.as_deref()));
     }
     endpoint.series.answered(status, began.elapsed());
     answer.into_response(share, slot)
 }
 
-/// Reads the body of a request with valid headers.
-async fn read(endpoint: &Endpoint, request: Request) -> Result<(Buffer, Share), Answer> {
+/// The Content-Length. A number that overflows exceeds any limit.
+fn declared_length(headers: &HeaderMap) -> Option<usize> {
+    let length = headers.get(header::CONTENT_LENGTH)?.to_str().ok()?;
+    Some(length.parse().unwrap_or(usize::MAX))
+}
+
+/// Reads the body of a request with valid headers. `declared` is its Content-Length.
+async fn read(
+    endpoint: &Endpoint,
+    request: Request,
+    declared: Option<usize>,
+) -> Result<(Buffer, Share), Answer> {
     let (parts, body) = request.into_parts();
     let header = |name| parts.headers.get(name)?.to_str().ok();
     let media_type = header(header::CONTENT_TYPE).and_then(|value| value.split(';').next());
@@ -169,9 +182,6 @@ async fn read(endpoint: &Endpoint, request: Request) -> Result<(Buffer, Share), 
             message,
         ));
     }
-    // A number that overflows exceeds any limit.
-    let declared =
-        header(header::CONTENT_LENGTH).map(|length| length.parse().unwrap_or(usize::MAX));
     let slot = parts.extensions.get::<Arc<Slot>>().map(Arc::as_ref);
     body::read(
         &endpoint.memory,
@@ -230,6 +240,23 @@ impl Endpoint {
         })
     }
 
+    /// Logs an answer of 500 or more: without it, only a metric tells of a call that found no memory.
+    fn log_failure(&self, answer: &Answer, declared: Option<usize>, slot: Option<&Slot>) {
+        static FAILED: LogLimit = LogLimit::new();
+        if let Some(omitted) = FAILED.admit() {
+            let text = String::from_utf8_lossy(answer.body.as_ref());
+            tracing::warn!(
+                path = self.path,
+                status = answer.status.as_u16(),
+                declared,
+                peer = slot.map(|slot| display(slot.peer())),
+                answer = %shortened(&text),
+                omitted,
+                "a webhook call failed"
+            );
+        }
+    }
+
     /// Returns the result of `answer`, or an error response if it panics. It shares no state that a
     /// panic could leave inconsistent.
     fn guarded(&self, body: &str, answer: impl FnOnce(&str) -> Answer) -> Answer {
@@ -254,11 +281,15 @@ impl Endpoint {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
+    use futures::future::join_all;
     use prometheus_client::encoding::text::encode;
     use prometheus_client::registry::Registry;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::manager::telemetry::tests::log_lines;
     use crate::operators::kinds;
 
     #[test]
@@ -299,6 +330,41 @@ mod tests {
             "controller_runtime_conversion_webhook_panics_total 2",
         ] {
             assert!(text.lines().any(|shown| shown == line), "{line}: {text}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_find_no_memory_are_logged_with_path_and_length_once_in_a_period() {
+        let (lines, writer) = log_lines();
+        let _logs = tracing::subscriber::set_default(writer);
+        let metrics = Metrics::register(&mut Registry::default());
+        let handlers = Handlers::new(&kinds(), 0, &metrics);
+        let convert = handlers.endpoints.last().unwrap();
+        let holder = Ipv4Addr::LOCALHOST.into();
+        let held = convert.memory.share(CONVERSION_BODY, holder).await;
+        let _held = held.unwrap();
+        // The calls of one round wait together, for longer than the period of the log.
+        for (round, omitted) in [(1, 0), (2, 2)] {
+            let calls = (0..3).map(|_| {
+                let request = axum::http::Request::post(&convert.path)
+                    .header(header::CONTENT_TYPE, "application/json")
+                    .header(header::CONTENT_LENGTH, CONVERSION_BODY.to_string());
+                call(Arc::clone(convert), request.body(Body::empty()).unwrap())
+            });
+            for response in join_all(calls).await {
+                assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+            }
+            let written = lines.written();
+            assert_eq!(written.len(), round, "{written:#?}");
+            for part in [
+                " WARN ",
+                "a webhook call failed",
+                &format!(" path=\"/convert\" status=503 declared={CONVERSION_BODY} "),
+                "too many large requests at a time",
+                &format!(" omitted={omitted}"),
+            ] {
+                assert!(written[round - 1].contains(part), "{part}: {written:#?}");
+            }
         }
     }
 }
