@@ -13,6 +13,10 @@
 # Fails if no test ran, because a misspelled or renamed test matches nothing.
 set -uo pipefail
 
+# For kubectl, Helm and others that live for seconds with a small heap: memory is cheaper than the
+# default of a collection whenever it has doubled. The limit is for a Go compiler that a test runs.
+export GOGC=400 GOMEMLIMIT=1GiB
+
 # cargo runs this instead of each test binary, with its arguments, environment and folder: it
 # records them and runs nothing.
 if [ "${1:-}" = --record ]; then
@@ -46,8 +50,10 @@ if ! [[ $jobs =~ ^[1-9][0-9]{0,2}$ && $again =~ ^[0-9]{1,3}$ ]]; then
     echo "test: TEST_JOBS is a whole number from 1 on, TEST_AGAIN from 0 on, not '$jobs' and '$again'" >&2
     exit 64
 fi
-# Those that take longest start first.
-first=(versions cluster election quartet_operator hostile install rollout faults certificates)
+# Those that take longest start first; those that wait (faults, certificates) beside those that
+# compute.
+first=(versions cluster election quartet_operator hostile install rollout
+    components faults command certificates bundle schema)
 
 plan=$(mktemp -d)
 declare -A running=() # binary by process

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -10,15 +11,18 @@ fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn opm() -> PathBuf {
-    let build = Command::new(repository().join("hack/build-go.sh"))
-        .arg(repository().join("hack/olm"))
-        .stderr(Stdio::inherit())
-        .output()
-        .expect("hack/build-go.sh runs");
-    assert!(build.status.success(), "opm cannot be built, see above");
-    let folder = String::from_utf8(build.stdout).expect("UTF-8");
-    Path::new(folder.trim()).join("opm")
+fn opm() -> &'static Path {
+    static OPM: OnceLock<PathBuf> = OnceLock::new();
+    OPM.get_or_init(|| {
+        let build = Command::new(repository().join("hack/build-go.sh"))
+            .arg(repository().join("hack/olm"))
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("hack/build-go.sh runs");
+        assert!(build.status.success(), "opm cannot be built, see above");
+        let folder = String::from_utf8(build.stdout).expect("UTF-8");
+        Path::new(folder.trim()).join("opm")
+    })
 }
 
 fn rendered(arguments: &[&str]) -> Vec<Value> {
@@ -63,6 +67,7 @@ fn a_bundle_with_a_warning_is_rejected() {
     std::fs::write(&csv, without).expect("written");
     let run = Command::new(repository().join("hack/bundle-validate.sh"))
         .arg(&folder)
+        .arg("") // no catalog
         .output()
         .expect("hack/bundle-validate.sh runs");
     let said = String::from_utf8_lossy(&run.stderr);

@@ -1,8 +1,8 @@
 //! The CRDs on a real API server, which `make test` starts: it accepts each version, and the API
 //! server and our own validation agree, value by value, on rejection and on the named field.
 //!
-//! The CRDs are copies in groups of this test, so that other tests and conversion webhooks have no
-//! effect.
+//! The CRDs are copies in groups of these tests, so that other tests and conversion webhooks have no
+//! effect. They stay in the cluster, because its quota controller can pause when a type is removed.
 #![allow(clippy::disallowed_types)] // the API server runs in real time
 
 use std::collections::BTreeSet;
@@ -12,49 +12,66 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Error};
+use quartet_operator::api::conversion::hub_spec;
 use quartet_operator::api::shape::{Characters, Shape};
-use quartet_operator::api::{Kind, Version};
+use quartet_operator::api::{Kind, Status, Version};
+use quartet_operator::operators::{OPERATORS, Operator, Resource, SERVICE, Settings};
 use quartet_operator::packaging::{crd, kinds, sample};
 use serde_json::{Map, Value, json};
 use testkit::Limit;
+use tokio::sync::OnceCell;
 
 /// The most time until a new CRD is served, on an idle machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// Returns a client of a cluster with the CRDs.
 async fn client() -> Client {
+    static INSTALLED: OnceCell<()> = OnceCell::const_new();
     assert!(
         std::env::var_os("KUBECONFIG").is_some(),
         "KUBECONFIG is not set: these tests need a cluster, run `make test`"
     );
-    Client::try_default()
+    let client = Client::try_default()
         .await
-        .expect("a client for KUBECONFIG")
+        .expect("a client for KUBECONFIG");
+    INSTALLED.get_or_init(|| install(&client)).await;
+    client
 }
 
-/// One version of a kind on the API server, in a group that no other test uses.
+/// Returns the group of the copy, which no other test uses.
+fn group(kind: &Kind) -> String {
+    format!("schema.{}", kind.group)
+}
+
+/// Installs a copy of each CRD.
+async fn install(client: &Client) {
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for kind in kinds() {
+        let mut crd: CustomResourceDefinition = crd::both_versions(kind);
+        let name = format!("{}.{}", kind.plural, group(kind));
+        crd.metadata.name = Some(name.clone());
+        crd.spec.group = group(kind);
+        crd.spec.conversion = None;
+        // Its short name would hide that of the real CRD.
+        crd.spec.names.short_names = None;
+        crd.spec.names.categories = None;
+        let params = PatchParams::apply("schema-tests").force();
+        crds.patch(&name, &params, &Patch::Apply(&crd))
+            .await
+            .expect("the API server accepts the CRD");
+    }
+}
+
+/// One version of the copy of a kind on the API server.
 struct Served {
     api: Api<DynamicObject>,
     resource: ApiResource,
 }
 
 impl Served {
-    /// Installs a copy of the CRD and waits until it is served.
-    async fn install(client: &Client, kind: &Kind, version: &Version, prefix: &str) -> Self {
-        let group = format!("{prefix}.{}", kind.group);
-        let mut crd: CustomResourceDefinition = crd::both_versions(kind);
-        crd.metadata.name = Some(format!("{}.{group}", kind.plural));
-        crd.spec.group.clone_from(&group);
-        crd.spec.conversion = None;
-        // Its short name would hide that of the real CRD.
-        crd.spec.names.short_names = None;
-        crd.spec.names.categories = None;
-        let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-        let name = crd.metadata.name.clone().unwrap();
-        let params = PatchParams::apply("schema-tests").force();
-        crds.patch(&name, &params, &Patch::Apply(&crd))
-            .await
-            .expect("the API server accepts the CRD");
-        let gvk = GroupVersionKind::gvk(&group, version.name, kind.kind);
+    /// Waits until the version is served.
+    async fn of(client: &Client, kind: &Kind, version: &Version) -> Self {
+        let gvk = GroupVersionKind::gvk(&group(kind), version.name, kind.kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
         let api = Api::namespaced_with(client.clone(), "default", &resource);
         let served = Self { api, resource };
@@ -263,7 +280,7 @@ async fn the_api_server_and_our_validation_name_the_same_fields() {
     let (mut compared, mut differences) = (0, Vec::new());
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
-            let served = Served::install(&client, kind, version, "agreement").await;
+            let served = Served::of(&client, kind, version).await;
             let full = full(&version.spec);
             assert_eq!(
                 served.blamed("x", Some(&full)).await,
@@ -303,7 +320,7 @@ async fn samples_are_accepted_and_an_object_without_a_spec_is_rejected() {
     let client = client().await;
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
-            let served = Served::install(&client, kind, version, "samples").await;
+            let served = Served::of(&client, kind, version).await;
             let sample = sample::sample(kind, version).unwrap();
             assert_eq!(
                 served.blamed("x", Some(&sample["spec"])).await,
@@ -320,17 +337,35 @@ async fn samples_are_accepted_and_an_object_without_a_spec_is_rejected() {
     }
 }
 
+/// Reports whether the operator makes a Service for this spec.
+fn makes_service(operator: &dyn Operator, version: &Version, spec: &Value) -> bool {
+    let kind = operator.kind();
+    let resource = Resource {
+        namespace: "default".to_owned(),
+        name: "x".to_owned(),
+        uid: "1".to_owned(),
+        generation: 1,
+        api_version: kind.api_version(version),
+        spec: hub_spec(kind, version, spec, None),
+        status: Status::default(),
+        paused: false,
+    };
+    let desired = operator.desired(&resource, &Settings::default());
+    let children = desired.expect("a valid spec");
+    children.iter().any(|child| child.kind == SERVICE)
+}
+
 #[tokio::test]
 async fn a_name_that_no_service_can_have_is_rejected_if_a_service_is_desired() {
     let client = client().await;
     let name = BTreeSet::from(["metadata.name".to_owned()]);
     let long = "a".repeat(64);
-    for kind in kinds() {
+    for operator in OPERATORS {
+        let kind = operator.kind();
         for version in [&kind.spoke, &kind.hub] {
-            let served = Served::install(&client, kind, version, "names").await;
+            let served = Served::of(&client, kind, version).await;
             let sample = sample::sample(kind, version).unwrap()["spec"].take();
-            let makes_service = sample.get("service").is_some() || kind.kind == "ElasticWeb";
-            let wanted = if makes_service {
+            let wanted = if makes_service(*operator, version, &sample) {
                 name.clone()
             } else {
                 BTreeSet::new()

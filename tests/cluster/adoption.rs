@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use crate::original_operators::{self, assert_adopted, owned, resource_and_children};
 use testkit::{
-    DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, TestEnv,
+    DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, POD, SERVICE, TestEnv,
     is_ready, load_factor,
 };
 
@@ -236,9 +236,10 @@ async fn children_of_the_original_operators_are_adopted_unchanged() {
     let selector = memcached["status"]["selector"]
         .as_str()
         .expect("a selector");
-    let pods = env.kubectl(&["get", "pods", "-l", selector, "-o", "name"]);
-    let pods = String::from_utf8_lossy(&pods.stdout).into_owned();
-    assert_eq!(pods.lines().count(), 3, "{selector}: {pods}");
+    let selected = format!("{}?labelSelector={selector}", env.path(POD, ""));
+    let pods = env.api.get(&selected).await.expect("a list");
+    let count = pods["items"].as_array().map(Vec::len);
+    assert_eq!(count, Some(3), "{selector}: {pods:#}");
     assert_eq!(memcached["metadata"]["finalizers"], Value::Null);
 
     // From now on it is an ordinary resource: it can be scaled, and an idle one causes no requests.

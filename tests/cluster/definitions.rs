@@ -3,31 +3,36 @@
 
 use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::private;
+use crate::shared;
 use testkit::{
-    DEADLINE, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX, TestEnv, condition, crds, is_ready,
+    DEADLINE, ELASTIC_WEB, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX, TestEnv, condition, crds,
+    is_ready,
 };
 
-async fn install(env: &TestEnv, kind: Kind) -> Instant {
+/// Returns the name of the kind's CRD, and the CRD.
+fn definition(kind: Kind) -> (String, Value) {
     let mut all = crds().into_iter();
-    let (name, crd) = all
-        .find(|(name, _)| name.starts_with(kind.plural))
-        .expect("its CRD");
+    let found = all.find(|(name, _)| name.starts_with(kind.plural));
+    found.expect("its CRD")
+}
+
+async fn install(env: &TestEnv, kind: Kind) -> Instant {
+    let (name, crd) = definition(kind);
     env.install_crd(&name, &crd).await;
     Instant::now()
 }
 
+/// Deletes the kind's CRD, if there is one, and waits until its objects are no longer served.
 async fn remove(env: &TestEnv, kind: Kind) {
-    let mut all = crds().into_iter();
-    let (name, _) = all
-        .find(|(name, _)| name.starts_with(kind.plural))
-        .expect("its CRD");
+    let (name, _) = definition(kind);
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
-    env.api.delete(&path).await.expect("deleted");
-    let mut limit = Limit::new(DEADLINE);
-    while env.api.get(&path).await.is_ok() {
+    if let Err(status) = env.api.delete(&path).await {
+        assert_eq!(status.code, 404, "{status:?}");
+    }
+    let (mut limit, objects) = (Limit::new(DEADLINE), env.path(kind, ""));
+    while env.api.get(&path).await.is_ok() || env.api.get(&objects).await.is_ok() {
         limit.pause(|| format!("{name} is still there")).await;
     }
 }
@@ -64,8 +69,12 @@ async fn scale(env: &TestEnv, kind: Kind, name: &str, replicas: i64) {
 async fn kinds_are_reconciled_when_their_crds_are_installed_and_when_reinstalled() {
     const ABSENT: &str = "the kind is not installed";
     const INSTALLED: &str = "the kind is installed now";
-    let private = private::cluster().await;
-    let mut env = TestEnv::on(private.cluster.environment(), "definitions").await;
+    let turn = shared::OUTAGES.turn().await;
+    let mut env = TestEnv::on(turn.cluster.environment(), "definitions").await;
+    // The tests before this one may have installed them.
+    for kind in [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD] {
+        remove(&env, kind).await;
+    }
     env.start_manager(&[]);
     for kind in [MEMCACHED, NGINX, HELLO_WORLD] {
         until_logged(&env, kind, ABSENT, 1).await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use testkit::{DEPLOYMENT, MEMCACHED, TestEnv};
 
-use crate::private;
+use crate::shared;
 
 const OBJECTS: usize = 24;
 /// etcd accepts 1.5 MiB.
@@ -38,9 +38,9 @@ fn most_resident(process: u32) -> usize {
 
 #[tokio::test]
 async fn large_objects_of_others_take_little_memory_and_stop_neither_list_nor_watch() {
-    // Its audit log is long, too.
-    let private = private::cluster().await;
-    let mut env = TestEnv::on(private.cluster.environment(), "large").await;
+    // Its audit log is long, too, and most tests read the one of their cluster.
+    let turn = shared::OUTAGES.turn().await;
+    let mut env = TestEnv::on(turn.cluster.environment(), "large").await;
     env.install_crds().await;
     let all = env.path(DEPLOYMENT, "");
     for number in 0..OBJECTS {
@@ -70,4 +70,10 @@ async fn large_objects_of_others_take_little_memory_and_stop_neither_list_nor_wa
     assert_eq!(failed, 2, "{log}");
     assert!(!log.contains("the watch ended"), "{log}");
     assert!(most < MOST_RESIDENT, "{most} bytes");
+    // Otherwise the next tests on this cluster would have them, too. One by one, because the audit log
+    // has the whole objects of a deletion of all.
+    env.stop_manager();
+    for number in 0..OBJECTS {
+        env.delete(DEPLOYMENT, &format!("large-{number}")).await;
+    }
 }

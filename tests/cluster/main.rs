@@ -32,6 +32,7 @@ mod rejected_writes;
 mod rights;
 mod services;
 mod shards;
+mod shared;
 mod traces;
 mod trouble;
 #[path = "../support/trusted/mod.rs"]

@@ -20,7 +20,7 @@ use self::examples::{EXAMPLES, promtool_tests};
 use self::files::{DASHBOARDS, Dashboard, alerts, rule_file};
 use self::prometheus::{DEADLINE, Prometheus, promtool};
 use crate::webhooks;
-use testkit::{Limit, load_factor};
+use testkit::{Limit, MEMCACHED, load_factor};
 
 /// The poll interval.
 const POLL: Duration = Duration::from_millis(100);
@@ -53,24 +53,28 @@ fn every_alert_fires_when_it_should_and_only_then() {
 async fn every_metric_of_a_rule_or_dashboard_is_exported() {
     let folder = folder("queries");
     let election = ["--leader-elect", "--leader-election-namespace=default"];
-    let (private, mut env) = webhooks::test_env("monitoring", &election).await;
+    let (private, mut env) = webhooks::private_test_env("monitoring", &election).await;
     let target = env.manager().address_of("metrics").await;
     let prometheus = Prometheus::start(&folder, METRICS_SERVICE, &target);
     prometheus.ready().await;
     make_failing_conversions(&env.manager().address_of("webhooks").await).await;
-    let sample = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/config/samples/cache_v1alpha1_memcached.yaml"
-    );
-    assert!(env.kubectl(&["apply", "-f", sample]).status.success());
-    // A resource that is Degraded: its child's name is taken by another owner.
-    let taken = ["create", "deployment", "taken", "--image=nginx"];
-    assert!(env.kubectl(&taken).status.success());
+    // A resource that becomes Ready, and one that is Degraded: its child's name is taken by another
+    // owner.
+    let labels = json!({"app": "taken"});
+    let taken = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "taken"},
+        "spec": {"selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "nginx"}]},
+        }},
+    });
     let degraded = json!({
         "apiVersion": "proxy.example.com/v1", "kind": "Nginx",
         "metadata": {"name": "taken"}, "spec": {"replicas": 1},
     });
-    env.apply(&degraded).await.expect("accepted");
+    let ready = MEMCACHED.object("ready", json!({"size": 3}));
+    for object in [ready, taken, degraded] {
+        env.apply(&object).await.expect("accepted");
+    }
     let dashboards = DASHBOARDS.map(Dashboard::read);
     let panels: BTreeSet<String> = dashboards
         .iter()
@@ -118,7 +122,7 @@ async fn a_dashboard_is_drawn() {
     const LASTS: u64 = 120;
     let folder = folder("picture");
     let election = ["--leader-elect", "--leader-election-namespace=default"];
-    let (_private, mut env) = webhooks::test_env("picture", &election).await;
+    let (_private, mut env) = webhooks::private_test_env("picture", &election).await;
     let target = env.manager().address_of("metrics").await;
     let prometheus = Prometheus::start(&folder, METRICS_SERVICE, &target);
     prometheus.ready().await;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use devcluster::Component;
 use serde_json::json;
 
-use crate::private;
+use crate::shared;
 use testkit::{DEPLOYMENT, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, TestEnv, condition, is_ready};
 
 /// How long the API server is down: several attempts of each watch.
@@ -13,8 +13,8 @@ const OUTAGE: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn all_resources_converge_after_the_api_server_is_killed_during_changes() {
-    let private = private::cluster().await;
-    let mut env = TestEnv::on(private.cluster.environment(), "outage").await;
+    let turn = shared::OUTAGES.turn().await;
+    let mut env = TestEnv::on(turn.cluster.environment(), "outage").await;
     env.install_crds().await;
     env.start_manager(&[]);
     for number in 0..10 {
@@ -41,13 +41,12 @@ async fn all_resources_converge_after_the_api_server_is_killed_during_changes() 
     env.apply(&HELLO_WORLD.object("new", json!({"size": 1})))
         .await
         .expect("applied");
-    private.cluster.kill(Component::ApiServer);
+    turn.cluster.kill(Component::ApiServer);
     tokio::time::sleep(OUTAGE).await;
     assert!(env.manager().runs(), "{}", env.log());
     let (code, body) = env.manager().get("health probes", "/readyz").await;
     assert_eq!(code, 200, "a restart of the manager would not help: {body}");
-    private
-        .cluster
+    turn.cluster
         .restart(Component::ApiServer)
         .expect("the API server serves again");
 
@@ -80,16 +79,15 @@ async fn all_resources_converge_after_the_api_server_is_killed_during_changes() 
 
 #[tokio::test]
 async fn without_a_deployment_controller_the_status_reports_the_rollout_as_pending() {
-    let private = private::cluster().await;
-    let mut env = TestEnv::on(private.cluster.environment(), "paused-controllers").await;
+    let turn = shared::OUTAGES.turn().await;
+    let mut env = TestEnv::on(turn.cluster.environment(), "paused-controllers").await;
     env.install_crds().await;
     env.start_manager(&[]);
     env.apply(&MEMCACHED.object("old", json!({"size": 1})))
         .await
         .expect("applied");
     env.until_ready(MEMCACHED, "old").await;
-    private
-        .cluster
+    turn.cluster
         .pause(Component::ControllerManager)
         .expect("it runs");
     let started = Instant::now();
@@ -112,8 +110,7 @@ async fn without_a_deployment_controller_the_status_reports_the_rollout_as_pendi
         .await;
     }
     println!("reported after {:?} (limit: 20 s)", started.elapsed());
-    private
-        .cluster
+    turn.cluster
         .resume(Component::ControllerManager)
         .expect("it runs");
     for name in ["old", "new"] {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::granted::{CORE, METRICS_AUTH, SELF_MANAGED, generated, granted, used};
-use crate::private;
+use crate::{private, webhooks};
 use testkit::audit::{self, Request};
 use testkit::http;
 use testkit::{
@@ -191,7 +191,7 @@ async fn fault_24_and_30_the_manager_has_exactly_the_permissions_that_it_uses() 
     // Reviews belong to no namespace; the test of the whole profile covers them.
     let in_a_namespace = CORE.iter().copied().filter(|role| *role != METRICS_AUTH);
     let granted = granted(&in_a_namespace.collect::<Vec<_>>());
-    until(&env, "every permission is used", || {
+    until(&env, "every permission is used", async || {
         used(&env.all_requests()).is_superset(&granted)
     })
     .await;
@@ -254,9 +254,9 @@ async fn route_webhooks(env: &TestEnv, port: u16) {
 }
 
 /// Waits until `done`; an idle machine has five times the duration of a certificate rotation.
-async fn until(env: &TestEnv, what: &str, mut done: impl FnMut() -> bool) {
+async fn until(env: &TestEnv, what: &str, done: impl AsyncFn() -> bool) {
     let (started, mut limit) = (Instant::now(), Limit::new(Duration::from_secs(200)));
-    while !done() {
+    while !done().await {
         let late = limit.is_over();
         assert!(!late, "not in time: {what}\n{}", env.log());
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -286,13 +286,8 @@ async fn the_self_managed_profile_grants_exactly_the_permissions_that_are_used()
     ];
     let flags: Vec<&str> = installed.iter().map(String::as_str).chain(here).collect();
     env.start_manager_as(&kubeconfig, &flags);
-    let sample = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/config/samples/cache_v1alpha1_memcached.yaml"
-    );
-    until(&env, "the webhooks are called", || {
-        let tried = env.kubectl(&["create", "--dry-run=server", "-f", sample]);
-        tried.status.success()
+    until(&env, "the webhooks are called", async || {
+        webhooks::are_called(&env).await
     })
     .await;
     exercise(&env).await;
@@ -305,11 +300,11 @@ async fn the_self_managed_profile_grants_exactly_the_permissions_that_are_used()
 
     // Makes the manager create and replace its Secret once more.
     let secret = "quartet-operator-webhook-server-cert";
-    let deleted = env.kubectl(&["delete", "secret", secret, "--namespace", NAMESPACE]);
-    assert!(deleted.status.success());
+    let secret = format!("/api/v1/namespaces/{NAMESPACE}/secrets/{secret}");
+    env.api.delete(&secret).await.expect("deleted");
     let log = private.cluster.audit_log();
     let granted = granted(&[CORE, SELF_MANAGED].concat());
-    until(&env, "every permission is used", || {
+    until(&env, "every permission is used", async || {
         used(&audit::requests(&log, None)).is_superset(&granted)
     })
     .await;

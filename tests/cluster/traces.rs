@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use self::collector::{Collector, Span};
-use crate::webhooks::test_env_with;
+use crate::webhooks::test_env;
 use testkit::{DEADLINE, DEPLOYMENT, Limit, TestEnv};
 
 /// The numbers of span kinds in OTLP.
@@ -80,7 +80,7 @@ async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
         ),
     ];
     // No collector listens yet: the manager works and logs that once.
-    let (_private, mut env) = test_env_with("traces", &[], &environment).await;
+    let (_turn, mut env) = test_env("traces", &environment).await;
     create(&env, "untraced").await;
     let (away, back) = ("traces cannot be exported", "traces are exported again");
     logged(&env, away, 1).await;

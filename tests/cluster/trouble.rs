@@ -60,7 +60,7 @@ async fn a_quota_of_pods_is_reported_as_the_deployment_reports_it() {
 /// Kubernetes 1.36.
 async fn rewrite_deployments(env: &TestEnv, label: &str) -> bool {
     let served = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
-    if !env.kubectl(&["get", "--raw", served]).status.success() {
+    if env.api.get(served).await.is_err() {
         return false;
     }
     let rewritten =
@@ -166,11 +166,8 @@ async fn a_policy_that_takes_away_the_label_of_a_child_is_named_until_it_ends() 
         message.contains("metadata.labels[app.kubernetes.io/managed-by]"),
         "{message}"
     );
-    let binding = ["mutatingadmissionpolicybindings", &env.namespace];
-    assert!(
-        env.kubectl(&[&["delete"][..], &binding].concat())
-            .status
-            .success()
-    );
+    let bindings = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings";
+    let binding = format!("{bindings}/{}", env.namespace);
+    env.api.delete(&binding).await.expect("deleted");
     env.until_ready(NGINX, "taken").await;
 }

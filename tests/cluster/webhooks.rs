@@ -2,28 +2,44 @@
 //! written in one version are read in the other, and invalid ones are rejected.
 
 use std::process::Output;
-use std::time::Duration;
 
+use devcluster::Environment;
 use serde_json::{Value, json};
 
 use crate::private::{self, Private};
-use testkit::{DEADLINE, DEPLOYMENT, Limit, TestEnv};
+use crate::shared::{self, Turn};
+use testkit::{
+    DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX, TestEnv,
+};
 
-/// Starts a cluster with both versions of the CRDs and a manager that serves their webhooks.
-pub(crate) async fn test_env(test: &str, flags: &[&str]) -> (Private, TestEnv) {
-    test_env_with(test, flags, &[]).await
+/// Returns a cluster with both versions of the CRDs and a manager that serves their webhooks, with
+/// these variables in its environment. The manager stops before the next turn.
+pub(crate) async fn test_env(test: &str, environment: &[(&str, &str)]) -> (Turn, TestEnv) {
+    let turn = shared::WEBHOOKS.turn().await;
+    let env = test_env_on(turn.cluster.environment(), test, &[], environment).await;
+    (turn, env)
 }
 
-/// Like [`test_env`], with more variables in the manager's environment.
-pub(crate) async fn test_env_with(
+/// Like [`test_env`], with a cluster that no other test uses and more flags of the manager.
+pub(crate) async fn private_test_env(test: &str, flags: &[&str]) -> (Private, TestEnv) {
+    let private = private::cluster().await;
+    let env = test_env_on(private.cluster.environment(), test, flags, &[]).await;
+    (private, env)
+}
+
+async fn test_env_on(
+    cluster: Environment,
     test: &str,
     flags: &[&str],
     environment: &[(&str, &str)],
-) -> (Private, TestEnv) {
-    let private = private::cluster().await;
-    let mut env = TestEnv::on(private.cluster.environment(), test).await;
-    let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/config/crd");
-    succeeds(&env, &["apply", "--server-side", "-k", crds]);
+) -> TestEnv {
+    let mut env = TestEnv::on(cluster, test).await;
+    // A manager that stops leaves them as it found them.
+    let is_new = env.api.get(CRD).await.is_err();
+    if is_new {
+        let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/config/crd");
+        succeeds(&env, &["apply", "--server-side", "-k", crds]);
+    }
     let port = devcluster::free_port().expect("a port");
     let (port, url) = (
         format!("--webhook-port={port}"),
@@ -32,24 +48,49 @@ pub(crate) async fn test_env_with(
     let own = ["--enable-webhooks=true", &port, &url];
     env.start_manager_with(&[&own, flags].concat(), environment);
     let mut limit = Limit::new(DEADLINE);
-    while !env
-        .kubectl(&["get", "memcacheds.v1alpha1.cache.example.com"])
-        .status
-        .success()
-        || !env
-            .kubectl(&["get", "validatingwebhookconfigurations", CONFIGURATION])
-            .status
-            .success()
-    {
-        assert!(!limit.is_over(), "no webhooks: {}", env.log());
-        tokio::time::sleep(Duration::from_millis(200)).await;
+    // kubectl finds kinds in the discovery, which changes a moment after they are served.
+    while !are_called(&env).await || is_new && !env.kubectl(&["get", ALL]).status.success() {
+        let failure = || format!("no webhooks: {}", env.log());
+        limit.pause(failure).await;
     }
-    (private, env)
+    env
 }
 
-const CONFIGURATION: &str = "quartet-operator-validating-webhook-configuration";
+/// Reports whether the API server calls the manager to convert every kind, and to validate.
+pub(crate) async fn are_called(env: &TestEnv) -> bool {
+    let web = json!({"image": "nginx:1.17.1", "port": 30000, "singlePodsQPS": 1, "totalQPS": 1});
+    for (kind, spec) in [
+        (NGINX, json!({"count": 1})),
+        (ELASTIC_WEB, web),
+        (HELLO_WORLD, json!({"size": 1})),
+        (MEMCACHED, json!({"size": 1})),
+    ] {
+        let target = format!("{}?dryRun=All", env.path(kind, ""));
+        let tried = env.api.create(&target, &kind.object("tried", spec)).await;
+        if tried.is_err() {
+            return false;
+        }
+    }
+    let target = format!("{}?dryRun=All", env.path(MEMCACHED, ""));
+    let invalid = MEMCACHED.object("tried", json!({"size": 2000}));
+    let tried = env.api.create(&target, &invalid).await;
+    tried.is_err_and(|refused| refused.message.contains("spec.size: Invalid value: 2000"))
+}
+
+const CRD: &str =
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/memcacheds.cache.example.com";
+const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/\
+                             quartet-operator-validating-webhook-configuration";
 const SPOKE: &str = "memcacheds.v1alpha1.cache.example.com";
 const HUB: &str = "memcacheds.v1.cache.example.com";
+/// The spoke versions, as kubectl finds them.
+const ALL: &str = "memcacheds.v1alpha1.cache.example.com,nginxes.v1alpha1.proxy.example.com,\
+                   elasticwebs.v1.elasticweb.example.com,helloworlds.v1alpha1.test.jiaozi.com";
+/// [`HUB`] for the API server.
+const MEMCACHED_V1: Kind = Kind {
+    api_version: "cache.example.com/v1",
+    ..MEMCACHED
+};
 
 fn text(output: &Output) -> String {
     let (out, error) = (&output.stdout, &output.stderr);
@@ -81,63 +122,56 @@ fn refused(env: &TestEnv, arguments: &[&str]) -> String {
     text(&output)
 }
 
-fn read(env: &TestEnv, resource: &str, name: &str) -> Value {
-    let json = succeeds(env, &["get", resource, name, "--output=json"]);
-    serde_json::from_str(&json).expect("JSON")
+/// Returns the spec of a Memcached in one of its versions.
+async fn spec(env: &TestEnv, kind: Kind, name: &str) -> Value {
+    env.get(kind, name).await.expect("it exists")["spec"].take()
 }
 
 #[tokio::test]
 async fn objects_written_in_one_version_are_read_in_the_other_without_loss() {
-    let (_private, env) = test_env("two-versions", &[]).await;
-    for file in
-        std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/config/samples")).expect("samples")
-    {
-        let path = file.expect("a file").path();
-        if path.is_file() && !path.ends_with("kustomization.yaml") {
-            succeeds(&env, &["apply", "-f", path.to_str().expect("a path")]);
-        }
-    }
+    let (_turn, env) = test_env("two-versions", &[]).await;
+    let samples = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/config/samples"));
+    let samples = samples.expect("samples");
+    let files: Vec<String> = samples
+        .map(|file| file.expect("a file").path())
+        .filter(|path| path.is_file() && !path.ends_with("kustomization.yaml"))
+        .map(|path| format!("--filename={}", path.display()))
+        .collect();
+    let mut apply = vec!["apply"];
+    apply.extend(files.iter().map(String::as_str));
+    succeeds(&env, &apply);
     assert_eq!(
-        read(&env, HUB, "memcached-sample")["spec"],
+        spec(&env, MEMCACHED_V1, "memcached-sample").await,
         json!({"replicas": 3})
     );
-    let before = read(&env, HUB, "memcached-v1-sample")["spec"].clone();
+    let before = spec(&env, MEMCACHED_V1, "memcached-v1-sample").await;
     assert!(
         before["memory"].is_number(),
         "the sample has fields that the original version lacks: {before}"
     );
-    let spoke = read(&env, SPOKE, "memcached-v1-sample");
-    assert_eq!(spoke["spec"], json!({"size": before["replicas"]}));
+    assert_eq!(
+        spec(&env, MEMCACHED, "memcached-v1-sample").await,
+        json!({"size": before["replicas"]})
+    );
 
     // An edit through the original version keeps the fields that it does not have.
-    succeeds(
-        &env,
-        &[
-            "patch",
-            SPOKE,
-            "memcached-v1-sample",
-            "--type=merge",
-            "-p",
-            r#"{"spec":{"size":2}}"#,
-        ],
-    );
+    let edit = json!({"spec": {"size": 2}});
+    env.patch(MEMCACHED, "memcached-v1-sample", edit)
+        .await
+        .expect("patched");
     let mut expected = before.clone();
     expected["replicas"] = json!(2);
-    assert_eq!(read(&env, HUB, "memcached-v1-sample")["spec"], expected);
-    // An edit through the new version is visible in the original one.
-    succeeds(
-        &env,
-        &[
-            "patch",
-            HUB,
-            "memcached-sample",
-            "--type=merge",
-            "-p",
-            r#"{"spec":{"replicas":1,"memory":128}}"#,
-        ],
-    );
     assert_eq!(
-        read(&env, SPOKE, "memcached-sample")["spec"],
+        spec(&env, MEMCACHED_V1, "memcached-v1-sample").await,
+        expected
+    );
+    // An edit through the new version is visible in the original one.
+    let edit = json!({"spec": {"replicas": 1, "memory": 128}});
+    env.patch(MEMCACHED_V1, "memcached-sample", edit)
+        .await
+        .expect("patched");
+    assert_eq!(
+        spec(&env, MEMCACHED, "memcached-sample").await,
         json!({"size": 1})
     );
     let deployment = env
@@ -163,7 +197,7 @@ async fn objects_written_in_one_version_are_read_in_the_other_without_loss() {
 
 #[tokio::test]
 async fn the_webhook_rejects_what_the_schema_cannot_in_the_fields_of_the_version() {
-    let (_private, mut env) = test_env("refused", &[]).await;
+    let (_turn, mut env) = test_env("refused", &[]).await;
     let sample = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/config/samples/cache_v1alpha1_memcached.yaml"
@@ -225,11 +259,12 @@ async fn the_webhook_rejects_what_the_schema_cannot_in_the_fields_of_the_version
         println!("{said}");
         assert!(said.contains(words), "{said}");
     }
-    assert_eq!(read(&env, SPOKE, "memcached-sample")["spec"]["size"], 3);
+    let unchanged = spec(&env, MEMCACHED, "memcached-sample").await;
+    assert_eq!(unchanged["size"], 3);
 
     // When the manager stops, it restores what the URL replaced.
     let exit = env.stop_manager().expect("it ran");
     assert_eq!(exit.code, Some(0), "{}", exit.log);
-    let left = env.kubectl(&["get", "validatingwebhookconfigurations", CONFIGURATION]);
-    assert!(!left.status.success(), "{}", text(&left));
+    let left = env.api.get(CONFIGURATION).await;
+    assert_eq!(left.expect_err("deleted").code, 404);
 }

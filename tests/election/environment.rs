@@ -25,7 +25,7 @@ pub(crate) const LEASE_NAME: &str = "quartet-operator.example.com";
 /// The lease duration.
 pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(15);
 
-/// The interval in which a log, a process or an object is polled.
+/// The interval in which a process is polled.
 const POLL: Duration = Duration::from_millis(10);
 
 /// A candidate: a manager process and its user.
@@ -92,9 +92,9 @@ impl Replica {
     pub(crate) async fn until_logged(&self, text: &str) -> Duration {
         let (began, mut limit) = (Instant::now(), Limit::new(2 * DEADLINE));
         while !self.log().contains(text) {
-            let log = || self.log();
-            assert!(!limit.is_over(), "not logged: {text}\n{}", log());
-            tokio::time::sleep(POLL).await;
+            limit
+                .pause(|| format!("not logged: {text}\n{}", self.log()))
+                .await;
         }
         began.elapsed()
     }
@@ -126,12 +126,9 @@ impl Replica {
             if adds > 0.0 && self.log().contains("\"standing by\"") {
                 return;
             }
-            assert!(
-                !limit.is_over(),
-                "the work queues are empty:\n{}",
-                self.log()
-            );
-            tokio::time::sleep(POLL).await;
+            limit
+                .pause(|| format!("the work queues are empty:\n{}", self.log()))
+                .await;
         }
     }
 
@@ -216,9 +213,8 @@ pub(crate) struct Write {
 /// Returns the requests of the managers of this namespace so far, in the order of their arrival.
 pub(crate) fn requests(audit_log: &Path, env: &TestEnv) -> Vec<Write> {
     let prefix = format!("{}-", env.namespace);
-    let mut requests: Vec<_> = audit::requests(audit_log, None)
+    let mut requests: Vec<_> = audit::requests_as(audit_log, &prefix)
         .into_iter()
-        .filter(|request| request.impersonated.starts_with(&prefix))
         .map(|request| Write {
             user: request.impersonated,
             resource: request.resource,

@@ -1,14 +1,14 @@
 //! Several managers on one real API server: which of them writes, and when. `make test` starts the
-//! cluster. The tests wait for leases to expire, so they take nearly a minute, all concurrently.
+//! cluster. The tests wait for leases to expire, concurrently. They start in the order of their
+//! names, by which those that take longest are early.
 #![allow(clippy::disallowed_types)] // the cluster runs in real time
 
-mod disputes;
+mod control_plane;
 mod environment;
 mod failover;
 mod handovers;
+mod interference;
 mod outage;
-#[path = "../support/private.rs"]
-mod private;
 mod restored;
 #[path = "../support/trusted/mod.rs"]
 mod trusted;

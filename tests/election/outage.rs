@@ -2,20 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use devcluster::Component;
+use devcluster::{Cluster, Component};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::environment::{LEASE_DURATION, lease, renewals, start_admin};
-use crate::private;
 use testkit::{Limit, TestEnv, load_factor};
 
 /// How long a leader continues without renewing the lease.
 const RENEW_DEADLINE: SignedDuration = SignedDuration::from_secs(10);
 
-#[tokio::test]
-async fn a_leader_survives_5_s_without_api_server_and_exits_after_30_s() {
-    let private = private::cluster().await;
-    let mut env = TestEnv::on(private.cluster.environment(), "still").await;
+pub(crate) async fn a_leader_survives_5_s_without_api_server_and_exits_after_30_s(
+    cluster: &Cluster,
+) {
+    let mut env = TestEnv::on(cluster.environment(), "still").await;
     env.install_crds().await;
     let mut leader = start_admin(&env, "a");
     leader.until_leading().await;
@@ -23,18 +22,8 @@ async fn a_leader_survives_5_s_without_api_server_and_exits_after_30_s() {
     standby.until_logged("\"standing by\"").await;
     let before = lease(&env).await["spec"].clone();
 
-    let pause = || {
-        private
-            .cluster
-            .pause(Component::ApiServer)
-            .expect("it runs")
-    };
-    let resume = || {
-        private
-            .cluster
-            .resume(Component::ApiServer)
-            .expect("it runs")
-    };
+    let pause = || cluster.pause(Component::ApiServer).expect("it runs");
+    let resume = || cluster.resume(Component::ApiServer).expect("it runs");
     // Right after a renewal, so that the leader has all of the renew deadline.
     renewals(&env, 1).await;
     pause();

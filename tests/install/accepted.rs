@@ -5,12 +5,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use devcluster::Environment;
+use devcluster::{Cluster, Environment, Options};
 use serde_json::{Value, json};
 use testkit::{DEADLINE, Limit};
 
 use crate::chart;
-use crate::private;
 use crate::rendered::{documents, kubectl, overlay, repository};
 
 /// The folder with the version, the module, the folder in it, and the names of its CRD files.
@@ -141,20 +140,23 @@ impl Server {
 
 #[tokio::test]
 async fn the_api_server_accepts_every_object_with_strict_field_validation() {
-    let private = private::cluster().await;
+    let starting = || Cluster::start_api_server(Options::default());
+    let starting = tokio::task::spawn_blocking(starting);
+    let cluster = starting.await.expect("no panic").expect("an API server");
     let server = Server {
-        environment: private.cluster.environment(),
+        environment: cluster.environment(),
     };
     let namespace = overlay("manager")
         .into_iter()
         .find(|it| it["kind"] == "Namespace");
-    server.apply(&[namespace.expect("a Namespace")]);
+    let mut needed = vec![namespace.expect("a Namespace")];
     for (versions, path, folder, files) in OTHERS {
         let folder = module(versions, path).join(folder);
         for file in files {
-            server.apply(&documents(&folder.join(format!("{file}.yaml"))));
+            needed.extend(documents(&folder.join(format!("{file}.yaml"))));
         }
     }
+    server.apply(&needed);
     for entry in std::fs::read_dir(repository().join("config")).expect("config") {
         let name = entry
             .expect("an entry")

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::graph::Graph;
 use crate::helm::{answer, helm, value_file};
 use crate::mounted;
-use crate::rendered::{self, repository};
+use crate::rendered::{self, Rendered, repository};
 
 const NAMESPACE: &str = "quartet-operator-system";
 
@@ -69,7 +69,8 @@ fn template(values: &Value) -> Result<Vec<Value>, String> {
 
 /// Returns the objects for these values.
 pub(crate) fn chart(values: &Value) -> Vec<Value> {
-    template(values).expect("rendered")
+    static CHARTS: Rendered = Rendered::new();
+    CHARTS.of(&values.to_string(), || template(values).expect("rendered"))
 }
 
 fn is(object: &Value, kind: &str, name: &str) -> bool {

@@ -1,24 +1,26 @@
 //! `make deploy` and `make undeploy` on a cluster with simulated nodes: all objects exist and are
-//! rolled out, a second deploy changes nothing, and undeploy removes everything.
+//! rolled out, a second deploy changes nothing, and undeploy removes everything. Then the cluster is
+//! as new, and takes the Helm release of `released`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use devcluster::Environment;
+use devcluster::Cluster;
 use serde_json::Value;
 
 use crate::private;
+use crate::released;
 use crate::rendered::{kubectl, overlay, repository, scratch};
 
 const IMAGE: &str = "registry.example.com:5000/team/manager:v9";
 const NAMESPACE: &str = "quartet-operator-system";
 
-struct Installation {
-    environment: Environment,
+struct Installation<'a> {
+    cluster: &'a Cluster,
     target: PathBuf,
 }
 
-impl Installation {
+impl Installation<'_> {
     /// Runs `make <target>` with what cargo has built already.
     fn make(&self, target: &str) -> String {
         let generate = env!("CARGO_BIN_EXE_generate");
@@ -29,7 +31,7 @@ impl Installation {
             .arg(format!("KUBECTL={kubectl} --request-timeout=300s"))
             .arg(format!("CARGO_TARGET_DIR={}", self.target.display()))
             .arg(format!("IMG={IMAGE}"))
-            .envs(self.environment.variables())
+            .envs(self.cluster.environment().variables())
             .env_remove("MAKEFLAGS")
             .current_dir(repository())
             .output()
@@ -40,25 +42,27 @@ impl Installation {
     }
 
     fn kubectl(&self, arguments: &[&str]) -> (bool, String) {
-        let run = kubectl()
-            .envs(self.environment.variables())
-            .args(arguments)
-            .output()
-            .expect("kubectl runs");
+        let run = self.cluster.kubectl(arguments).expect("kubectl runs");
         let said = [run.stdout, run.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
         (run.status.success(), said.concat())
     }
 
     /// Returns the object as the API server stores it.
     fn get(&self, object: &Value) -> Option<Value> {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-        let kind = text("/kind").expect("a kind");
-        let name = text("/metadata/name").expect("a name");
-        let namespace = text("/metadata/namespace").unwrap_or("default");
-        let arguments = ["get", kind, name, "-n", namespace, "-o", "json"];
-        let (found, said) = self.kubectl(&arguments);
-        found.then(|| serde_json::from_str(&said).expect("JSON"))
+        self.cluster.get(&path(object)).expect("an answer")
     }
+}
+
+/// Returns the path of an object at the API server. Each plural is here the kind with an `s`.
+fn path(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+    let version = text("/apiVersion").expect("a version");
+    let api = if version.contains('/') { "apis" } else { "api" };
+    let namespace = text("/metadata/namespace");
+    let namespace = namespace.map_or_else(String::new, |it| format!("namespaces/{it}/"));
+    let kind = text("/kind").expect("a kind").to_lowercase();
+    let name = text("/metadata/name").expect("a name");
+    format!("/{api}/{version}/{namespace}{kind}s/{name}")
 }
 
 /// Returns the state of git's work tree, which nothing may change.
@@ -71,10 +75,15 @@ fn tree(folder: &Path) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn deploy_installs_everything_is_idempotent_and_undeploy_removes_everything() {
+async fn deploy_is_idempotent_undeploy_removes_all_and_a_release_keeps_what_it_must() {
     let private = private::cluster().await;
+    deploy_and_undeploy(&private.cluster);
+    released::upgrade_roll_back_and_uninstall(&private).await;
+}
+
+fn deploy_and_undeploy(cluster: &Cluster) {
     let here = Installation {
-        environment: private.cluster.environment(),
+        cluster,
         target: scratch("deploy"),
     };
     let before = tree(repository());

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -9,6 +10,16 @@ use crate::rendered::{self, repository};
 
 /// Returns a command for the Helm of `hack/helm`, with folders of its own.
 pub(crate) fn helm() -> Command {
+    static HELM: OnceLock<PathBuf> = OnceLock::new();
+    let mut helm = Command::new(HELM.get_or_init(built));
+    let home = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("helm");
+    for kind in ["CACHE", "CONFIG", "DATA"] {
+        helm.env(format!("HELM_{kind}_HOME"), home.join(kind));
+    }
+    helm
+}
+
+fn built() -> PathBuf {
     let build = Command::new(repository().join("hack/build-go.sh"))
         .arg(repository().join("hack/helm"))
         .stderr(Stdio::inherit())
@@ -16,12 +27,7 @@ pub(crate) fn helm() -> Command {
         .expect("hack/build-go.sh runs");
     assert!(build.status.success(), "Helm cannot be built, see above");
     let folder = String::from_utf8(build.stdout).expect("UTF-8");
-    let mut helm = Command::new(PathBuf::from(folder.trim()).join("helm"));
-    let home = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("helm");
-    for kind in ["CACHE", "CONFIG", "DATA"] {
-        helm.env(format!("HELM_{kind}_HOME"), home.join(kind));
-    }
-    helm
+    PathBuf::from(folder.trim()).join("helm")
 }
 
 /// Returns Helm's output, or its error.

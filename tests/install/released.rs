@@ -12,7 +12,7 @@ use testkit::{DEADLINE, Limit, Manager};
 
 use crate::chart::bundle;
 use crate::helm::{answer, helm, value_file};
-use crate::private;
+use crate::private::Private;
 use crate::rendered::{documents, kubectl, repository, scratch};
 
 const NAMESPACE: &str = "quartet-operator-system";
@@ -104,9 +104,8 @@ fn memcached(namespace: &str) -> Value {
     })
 }
 
-#[tokio::test]
-async fn upgrade_rollback_and_uninstall_of_a_release_keep_crds_and_resources() {
-    let private = private::cluster().await;
+/// Upgrade, rollback and uninstall of a release keep CRDs and resources. Begins without CRDs.
+pub(crate) async fn upgrade_roll_back_and_uninstall(private: &Private) {
     let here = Cluster {
         environment: private.cluster.environment(),
     };
@@ -186,7 +185,7 @@ async fn upgrade_rollback_and_uninstall_of_a_release_keep_crds_and_resources() {
             &json!({"watchNamespaces": teams}),
         );
         assert!(here.must(&["get", CRD, "sessions"]).contains("sessions"));
-        a_manager_of(teams, &here, &private).await;
+        a_manager_of(teams, &here, private).await;
         here.helm(&["uninstall", "quartet", "--wait"], &Value::Null);
         here.must(&["get", CRD, "sessions", "-n", "team-a"]);
     }
@@ -195,7 +194,7 @@ async fn upgrade_rollback_and_uninstall_of_a_release_keep_crds_and_resources() {
 /// Runs the manager as the release configures it, as its ServiceAccount: it reconciles its
 /// namespaces and not that of team-b, and no request is forbidden. Webhooks and conversion are off,
 /// because no node serves them here.
-async fn a_manager_of(teams: &[&str], here: &Cluster, private: &private::Private) {
+async fn a_manager_of(teams: &[&str], here: &Cluster, private: &Private) {
     here.must(&["delete", "validatingwebhookconfiguration", WEBHOOKS]);
     let unconverted =
         json!([{"op": "replace", "path": "/spec/conversion", "value": {"strategy": "None"}}]);

@@ -1,7 +1,9 @@
 //! Reads objects from files and from `kubectl kustomize`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use devcluster::Environment;
 use serde_json::Value;
@@ -40,9 +42,29 @@ pub(crate) fn render(folder: &Path) -> Vec<Value> {
     parse(&String::from_utf8(run.stdout).expect("UTF-8"))
 }
 
+type Once = Arc<OnceLock<Vec<Value>>>;
+
+/// Objects that several tests render of the same text, each once.
+pub(crate) struct Rendered(Mutex<BTreeMap<String, Once>>);
+
+impl Rendered {
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+
+    /// Returns a copy. Only callers with the same text wait for each other.
+    pub(crate) fn of(&self, text: &str, render: impl FnOnce() -> Vec<Value>) -> Vec<Value> {
+        let mut all = self.0.lock().expect("not poisoned");
+        let once = Arc::clone(all.entry(text.to_owned()).or_default());
+        drop(all);
+        once.get_or_init(render).clone()
+    }
+}
+
 /// Builds an overlay below `config`.
 pub(crate) fn overlay(name: &str) -> Vec<Value> {
-    render(&repository().join("config").join(name))
+    static OVERLAYS: Rendered = Rendered::new();
+    OVERLAYS.of(name, || render(&repository().join("config").join(name)))
 }
 
 /// Reads every document of a file.

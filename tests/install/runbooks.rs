@@ -98,7 +98,6 @@ impl Shell {
 #[tokio::test]
 async fn every_command_of_the_runbooks_works() {
     let private = private::cluster().await;
-    private.cluster.start_controllers().expect("controllers");
     let shell = Shell {
         environment: private.cluster.environment(),
     };

@@ -3,13 +3,14 @@
 
 use quartet_operator::api::conversion::{DATA_ANNOTATION, DATA_LIMIT_BYTES};
 use quartet_operator::api::{Kind, Version, memcached};
-use quartet_operator::packaging::crd;
 use serde_json::{Value, json};
 
-use crate::environment::{BOTH_VERSIONS, TestEnv, collection, object, path};
+use crate::environment::{TestEnv, collection, object, path};
+use crate::shared::BOTH_VERSIONS;
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const SPOKE: &str = "memcacheds.v1alpha1.cache.example.com";
+const NAMESPACE: &str = "annotations";
 
 pub(crate) fn data(hub: Value) -> Value {
     json!({DATA_ANNOTATION: json!({"v1": hub}).to_string()})
@@ -22,11 +23,11 @@ pub(crate) fn spoke(name: &str, size: i64, annotations: Value) -> Value {
 }
 
 fn of(version: &Version, name: &str) -> String {
-    path(MEMCACHED, version, "default", name)
+    path(MEMCACHED, version, NAMESPACE, name)
 }
 
 fn collection_of(version: &Version) -> String {
-    collection(MEMCACHED, version, "default")
+    collection(MEMCACHED, version, NAMESPACE)
 }
 
 /// Returns the hub's spec of the object `a`.
@@ -35,15 +36,18 @@ async fn hub_spec(env: &TestEnv) -> Value {
     read.expect("the object")["spec"].take()
 }
 
+/// Stores an object before the webhook validates the annotation.
+pub(crate) async fn store_wrong(env: &TestEnv) {
+    env.create_namespace(NAMESPACE).await;
+    let wrong = spoke("wrong", 1, data(json!({"memory": -5})));
+    let created = env.create(&collection_of(&MEMCACHED.spoke), &wrong).await;
+    created.expect("created");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn conversion_data_is_validated_on_every_path_on_which_it_can_change() {
-    let env = TestEnv::with_api_server().await;
-    env.apply_crds(crd::both_versions).await;
-    // Stored before the webhook validated the annotation.
-    let wrong = spoke("wrong", 1, data(json!({"memory": -5})));
+    let env = BOTH_VERSIONS.test_env().await;
     let in_spoke = collection_of(&MEMCACHED.spoke);
-    env.create(&in_spoke, &wrong).await.expect("created");
-    env.register_webhooks().await;
 
     let blamed = "metadata.annotations[quartet-operator.example.com/conversion-data]: \
                   Invalid value: spec.memory of v1: Invalid value: -5: must be greater than or \
@@ -59,7 +63,15 @@ async fn conversion_data_is_validated_on_every_path_on_which_it_can_change() {
 
     // kubectl, with the object as it was stored before.
     let annotation = format!(r#"{DATA_ANNOTATION}={{"v1":{{"memory":-5}}}}"#);
-    let arguments = ["annotate", SPOKE, "a", "--overwrite", &annotation];
+    let namespace = format!("--namespace={NAMESPACE}");
+    let arguments = [
+        "annotate",
+        &namespace,
+        SPOKE,
+        "a",
+        "--overwrite",
+        &annotation,
+    ];
     let (succeeded, written) = env.kubectl(&arguments, &Value::Null);
     println!("$ kubectl {}\n{written}", arguments.join(" "));
     assert!(!succeeded && written.contains(blamed), "{written}");

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use testkit::{Limit, load_factor};
 use tokio::time::timeout;
 
-use crate::environment::{BOTH_VERSIONS, DEADLINE, TestEnv, collection, object, path};
+use crate::environment::{DEADLINE, TestEnv, collection, object, path};
+use crate::shared::{BOTH_VERSIONS, Exclusive};
 use crate::webhooks::number_of_pods;
 
 const MEMCACHED: &Kind = &memcached::KIND;
@@ -103,7 +104,7 @@ async fn an_object_written_in_one_version_is_read_in_the_other() {
         .get(&in_spoke(ELASTIC_WEB, name))
         .await
         .expect("the object");
-    let expected = json!({"image": "nginx:1.28.3-alpine", "port": 30099, "singlePodsQPS": 800, "totalQPS": 800});
+    let expected = json!({"image": "docker.io/library/nginx:1.28.3-alpine", "port": 30099, "singlePodsQPS": 800, "totalQPS": 800});
     assert_eq!(read["spec"], expected);
     let annotations = read["metadata"]["annotations"]
         .as_object()
@@ -285,7 +286,7 @@ async fn watch(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn watches_of_both_versions_send_all_events_even_with_full_annotations() {
-    let env = TestEnv::with_api_server().await;
+    let env = Exclusive::test_env().await;
     env.apply_crds(crd::both_versions).await;
     env.register_webhooks().await;
     let mut spoke = watch(&env, MEMCACHED, &MEMCACHED.spoke).await;

@@ -1,19 +1,18 @@
-//! The test environment: a private cluster whose CRDs a test can change, the webhook server of
-//! their conversion, and a JSON client. Independent of the tests.
+//! The test environment: a cluster whose CRDs a test can change, the webhook server of their
+//! conversion, and a JSON client. Independent of the tests.
 
 use std::io::Write as _;
 use std::ops::Deref;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use devcluster::{Cluster, Component, Options};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use quartet_operator::api::{Kind, Version};
-use quartet_operator::packaging::{crd, kinds, sample};
+use quartet_operator::packaging::{kinds, sample};
 use serde_json::{Value, json};
 use testkit::{Answer, ApiServer, Limit, Manager, Retries};
-use tokio::runtime::Runtime;
 
 use crate::webhook_server::WebhookServer;
 
@@ -21,7 +20,7 @@ use crate::webhook_server::WebhookServer;
 pub(crate) const DEADLINE: Duration = Duration::from_secs(150);
 const POLL: Duration = Duration::from_millis(50);
 /// No limit for the number of pods, because objects of the original operators must be writable.
-const NO_LIMIT: u32 = 0;
+pub(crate) const NO_LIMIT: u32 = 0;
 
 const CONFIGURATIONS: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
@@ -44,56 +43,13 @@ impl Deref for TestEnv {
     }
 }
 
-/// A cluster that several tests share, each with unique object names: the CRDs have one form, and
-/// the webhooks are called for every write.
-pub(crate) struct Shared {
-    form: Form,
-    max_replicas: u32,
-    /// The runtime of the webhook server outlives that of a test.
-    begun: OnceLock<(Arc<Cluster>, Arc<WebhookServer>, Runtime)>,
-}
-
-/// For tests that write objects and count nothing.
-pub(crate) static BOTH_VERSIONS: Shared = Shared::new(crd::both_versions, NO_LIMIT);
-
-impl Shared {
-    pub(crate) const fn new(form: Form, max_replicas: u32) -> Self {
-        let begun = OnceLock::new();
-        Self {
-            form,
-            max_replicas,
-            begun,
-        }
-    }
-
-    pub(crate) async fn test_env(&'static self) -> TestEnv {
-        let began = || {
-            let (cluster, webhooks, _) = self.begun.get_or_init(|| self.begin());
-            (Arc::clone(cluster), Arc::clone(webhooks))
-        };
-        let (cluster, webhooks) = tokio::task::spawn_blocking(began).await.expect("begun");
-        TestEnv::of(cluster, webhooks).await
-    }
-
-    fn begin(&self) -> (Arc<Cluster>, Arc<WebhookServer>, Runtime) {
-        let runtime = Runtime::new().expect("a runtime");
-        let env = runtime.block_on(async {
-            let env = TestEnv::with(self.max_replicas).await;
-            env.apply_crds(self.form).await;
-            env.register_webhooks().await;
-            env
-        });
-        (env.cluster, env.webhooks, runtime)
-    }
-}
-
 impl TestEnv {
     /// Starts etcd and an API server, without controllers.
     pub(crate) async fn with_api_server() -> Self {
         Self::with(NO_LIMIT).await
     }
 
-    async fn with(max_replicas: u32) -> Self {
+    pub(crate) async fn with(max_replicas: u32) -> Self {
         let cluster = Cluster::start_api_server(Options::default()).expect("an API server");
         Self::of(
             Arc::new(cluster),
@@ -102,7 +58,7 @@ impl TestEnv {
         .await
     }
 
-    async fn of(cluster: Arc<Cluster>, webhooks: Arc<WebhookServer>) -> Self {
+    pub(crate) async fn of(cluster: Arc<Cluster>, webhooks: Arc<WebhookServer>) -> Self {
         Self {
             api: ApiServer::of(&cluster.kubeconfig(), Retries::None).await,
             cluster,
@@ -153,6 +109,16 @@ impl TestEnv {
         let name = self.webhooks.endpoint.validation()["metadata"]["name"].take();
         let path = format!("{CONFIGURATIONS}/{}", name.as_str().expect("a name"));
         self.delete(&path).await.expect("deleted");
+    }
+
+    /// Removes the conversion of every CRD, and all webhooks; takes effect a moment later.
+    pub(crate) async fn remove_webhooks(&self) {
+        for kind in kinds() {
+            let none = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
+            let merged = self.merge(&crd_path(kind), none).await;
+            merged.expect("no conversion");
+        }
+        self.delete(CONFIGURATIONS).await.expect("deleted");
     }
 
     /// Registers our validating webhooks for every write and waits until they are called.

@@ -5,37 +5,60 @@ use quartet_operator::api::{Kind, Version, memcached, nginx};
 use quartet_operator::packaging::crd;
 use serde_json::{Value, json};
 
-use crate::environment::{Form, TestEnv, collection, is_ready_with, is_true, object, path};
+use crate::environment::{TestEnv, collection, is_ready_with, is_true, object, path};
 use crate::original;
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const NGINX: &Kind = &nginx::KIND;
 const LEGACY: &str = "cache.example.com/finalizer";
 
-/// Starts a cluster of the original operator with an object of each name, all with a negative size
-/// and the finalizer, and a negative Nginx; the CRDs then get the form `form`.
-async fn cluster(form: Form, names: &[&str]) -> TestEnv {
-    let env = TestEnv::with_api_server().await;
-    env.apply_crds(original::crd).await;
-    env.cluster.start_controllers().expect("controllers");
-    let spoke = collection(MEMCACHED, &MEMCACHED.spoke, "default");
-    for name in names {
+/// The namespaces, one for each part of the test.
+const FOREGROUND: &str = "foreground";
+const OLD: &str = "old-version";
+const NEW: &str = "new-version";
+
+/// Stores Memcacheds of the original operator with a negative size and the finalizer, and a
+/// negative Nginx.
+async fn store(env: &TestEnv, namespace: &str) {
+    env.create_namespace(namespace).await;
+    let spoke = collection(MEMCACHED, &MEMCACHED.spoke, namespace);
+    for name in ["deleted-before", "deleted", "foreground", "kept"] {
         let mut object = object(MEMCACHED, &MEMCACHED.spoke, name, json!({"size": -5}));
         object["metadata"]["finalizers"] = json!([LEGACY]);
         let created = env.create(&spoke, &object).await;
         created.expect("created");
     }
     let negative = object(NGINX, &NGINX.spoke, "n", json!({"count": -5}));
-    let spoke = collection(NGINX, &NGINX.spoke, "default");
+    let spoke = collection(NGINX, &NGINX.spoke, namespace);
     env.create(&spoke, &negative).await.expect("created");
-    env.apply_crds(form).await;
-    env
 }
 
-async fn is_removed_with_the_object_or_when_the_number_is_corrected(form: Form, version: &Version) {
+/// One cluster of the original operators, because a second one takes longer than the test. It gets
+/// the CRDs of the original version first, and then those of both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn negative_objects_lose_their_finalizers_in_the_old_version_and_in_the_new() {
+    let env = TestEnv::with_api_server().await;
+    env.apply_crds(original::crd).await;
+    env.cluster.start_controllers().expect("controllers");
+    for namespace in [FOREGROUND, OLD, NEW] {
+        store(&env, namespace).await;
+    }
+    env.apply_crds(crd::original_only).await;
+    a_negative_object_deleted_in_the_foreground_is_removed_once_it_is_zero(&env).await;
+    the_legacy_finalizer_of_a_negative_object_is_removed(&env, OLD, &MEMCACHED.spoke).await;
+    env.apply_crds(crd::both_versions).await;
+    the_legacy_finalizer_of_a_negative_object_is_removed(&env, NEW, &MEMCACHED.hub).await;
+}
+
+/// It is removed with the object, or when the number is corrected.
+async fn the_legacy_finalizer_of_a_negative_object_is_removed(
+    env: &TestEnv,
+    namespace: &str,
+    version: &Version,
+) {
+    println!("in the namespace {namespace}");
     let early = "deleted-before";
-    let env = cluster(form, &[early, "deleted", "foreground", "kept"]).await;
-    let at = |name: &str| path(MEMCACHED, version, "default", name);
+    let at = |name: &str| path(MEMCACHED, version, namespace, name);
     env.delete(&at(early)).await.expect("deleted");
     // No other client could do it.
     let patch = json!({"metadata": {"finalizers": null}});
@@ -43,7 +66,7 @@ async fn is_removed_with_the_object_or_when_the_number_is_corrected(form: Form, 
     let refused = refused.expect_err("the tested situation occurred");
     assert_eq!(refused.code, 422, "{refused:?}");
 
-    let _manager = env.start_manager("default");
+    let _manager = env.start_manager(namespace);
     env.until_gone(&at(early)).await;
     let told = |object: &Value| is_true(object, "Degraded") == Some("InvalidSpec");
     for name in ["deleted", "foreground", "kept"] {
@@ -72,10 +95,8 @@ async fn is_removed_with_the_object_or_when_the_number_is_corrected(form: Form, 
 
 /// Without a finalizer of ours, the garbage collector cannot remove its own; the operations guide
 /// describes how a user helps.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_negative_object_deleted_in_the_foreground_is_removed_once_it_is_zero() {
-    let env = cluster(crd::original_only, &[]).await;
-    let at = path(NGINX, &NGINX.spoke, "default", "n");
+async fn a_negative_object_deleted_in_the_foreground_is_removed_once_it_is_zero(env: &TestEnv) {
+    let at = path(NGINX, &NGINX.spoke, FOREGROUND, "n");
     env.delete_in_foreground(&at).await;
     let object = env.get(&at).await.expect("still there");
     let finalizers = &object["metadata"]["finalizers"];
@@ -86,19 +107,4 @@ async fn a_negative_object_deleted_in_the_foreground_is_removed_once_it_is_zero(
     let patch = json!({"spec": {"count": 0}});
     env.merge(&at, patch).await.expect("corrected");
     env.until_gone(&at).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_legacy_finalizer_of_a_negative_object_is_removed_in_the_old_version() {
-    is_removed_with_the_object_or_when_the_number_is_corrected(
-        crd::original_only,
-        &MEMCACHED.spoke,
-    )
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_legacy_finalizer_of_a_negative_object_is_removed_in_the_new_version() {
-    is_removed_with_the_object_or_when_the_number_is_corrected(crd::both_versions, &MEMCACHED.hub)
-        .await;
 }

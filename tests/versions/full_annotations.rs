@@ -9,10 +9,12 @@ use serde_json::{Value, json};
 use testkit::Answer;
 
 use crate::environment::{Form, TestEnv, collection, object, path};
+use crate::shared::{BOTH_VERSIONS, Exclusive};
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const SPOKE: &str = "memcacheds.v1alpha1.cache.example.com";
 const HUB: &str = "memcacheds.v1.cache.example.com";
+const NAMESPACE: &str = "full-annotations";
 /// The message of writes that the schema rejects.
 const WAY_OUT: &str = "the annotations have no room for the fields that only";
 /// The bytes that are left of the annotations' limit.
@@ -31,11 +33,11 @@ fn hub_sample(kind: &Kind, name: &str) -> Value {
 }
 
 fn in_spoke(kind: &Kind) -> String {
-    path(kind, &kind.spoke, "default", "full")
+    path(kind, &kind.spoke, NAMESPACE, "full")
 }
 
 fn in_hub(kind: &Kind) -> String {
-    path(kind, &kind.hub, "default", "full")
+    path(kind, &kind.hub, NAMESPACE, "full")
 }
 
 fn refused(answer: Answer, words: &str) {
@@ -53,13 +55,14 @@ fn scaled(version: &Version, spec: &Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn writes_without_space_for_the_other_version_are_rejected_with_a_workaround() {
-    let env = TestEnv::with_api_server().await;
+    let env = Exclusive::test_env().await;
+    env.create_namespace(NAMESPACE).await;
     let forms: [(&str, Form); 2] = [("spoke", crd::transition), ("hub", crd::both_versions)];
     for (stored, form) in forms {
         env.apply_crds(form).await;
         env.register_webhooks().await;
         for kind in kinds() {
-            let hub = collection(kind, &kind.hub, "default");
+            let hub = collection(kind, &kind.hub, NAMESPACE);
             let mut sample = hub_sample(kind, "full");
             sample["metadata"]["annotations"] = full();
             refused(env.create(&hub, &sample).await, "bytes of annotations");
@@ -97,7 +100,7 @@ async fn writes_without_space_for_the_other_version_are_rejected_with_a_workarou
             // Annotations first, fields later.
             let mut sample = sample::sample(kind, &kind.spoke).expect("a sample");
             sample["metadata"] = json!({"name": "full", "annotations": full()});
-            let spoke = collection(kind, &kind.spoke, "default");
+            let spoke = collection(kind, &kind.spoke, NAMESPACE);
             env.create(&spoke, &sample).await.expect("created");
             let patch = json!({"spec": {"podSecurity": "Restricted"}});
             refused(
@@ -109,36 +112,37 @@ async fn writes_without_space_for_the_other_version_are_rejected_with_a_workarou
     }
 }
 
-/// Creates an object of each kind that an earlier version of the webhook would have accepted:
-/// stored in the hub version, with full annotations, and with field managers in both versions.
-async fn with_full_objects() -> TestEnv {
-    let env = TestEnv::with_api_server().await;
-    env.apply_crds(crd::both_versions).await;
-    for kind in kinds() {
+/// Creates objects that an earlier version of the webhook would have accepted, before one is
+/// registered: stored in the hub version, with full annotations, and with field managers in both
+/// versions. One of each kind, and another Memcached for kubectl.
+pub(crate) async fn store_full(env: &TestEnv) {
+    env.create_namespace(NAMESPACE).await;
+    let of_each_kind = kinds().into_iter().map(|kind| (kind, NAMESPACE));
+    for (kind, namespace) in of_each_kind.chain([(MEMCACHED, "default")]) {
+        let in_hub = path(kind, &kind.hub, namespace, "full");
+        let in_spoke = path(kind, &kind.spoke, namespace, "full");
         let mut spoke = sample::sample(kind, &kind.spoke).expect("a sample");
         spoke["metadata"] = json!({"name": "full"});
-        let target = format!("{}?fieldManager=old", in_spoke(kind));
+        let target = format!("{in_spoke}?fieldManager=old");
         env.apply(&target, &spoke).await.expect("applied");
         let hub = hub_sample(kind, "full");
-        let target = format!("{}?fieldManager=new&force=true", in_hub(kind));
+        let target = format!("{in_hub}?fieldManager=new&force=true");
         env.apply(&target, &hub).await.expect("applied");
         let annotated = json!({"metadata": {"annotations": full()}});
-        let annotated = env.merge(&in_hub(kind), annotated).await;
+        let annotated = env.merge(&in_hub, annotated).await;
         annotated.expect("no webhook is registered yet");
     }
-    env.register_webhooks().await;
-    env
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_write_loses_fields_of_an_object_with_full_annotations() {
-    let env = with_full_objects().await;
+    let env = BOTH_VERSIONS.test_env().await;
     for kind in kinds() {
         let stored = env.get(&in_hub(kind)).await.expect("the object");
         let hub_spec = || async { env.get(&in_hub(kind)).await.expect("it")["spec"].take() };
         let read = env.get(&in_spoke(kind)).await.expect("readable");
         assert!(read["spec"][OMITTED].is_number(), "{}", read["spec"]);
-        let list = env.get(&collection(kind, &kind.spoke, "default")).await;
+        let list = env.get(&collection(kind, &kind.spoke, NAMESPACE)).await;
         assert_eq!(list.expect("a list")["items"][0]["spec"], read["spec"]);
 
         // Through the original version: everything is rejected.
@@ -206,8 +210,9 @@ async fn no_write_loses_fields_of_an_object_with_full_annotations() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn kubectl_shows_why_an_object_cannot_be_written_in_the_original_version() {
-    let env = with_full_objects().await;
-    let stored = env.get(&in_hub(MEMCACHED)).await.expect("the object");
+    let env = BOTH_VERSIONS.test_env().await;
+    let in_hub = path(MEMCACHED, &MEMCACHED.hub, "default", "full");
+    let stored = env.get(&in_hub).await.expect("the object");
     let spoke = object(MEMCACHED, &MEMCACHED.spoke, "full", json!({"size": 5}));
     assert!(matches!(MEMCACHED.spoke.pods, Pods::Counted(&["size"])));
     for arguments in [
@@ -235,7 +240,7 @@ async fn kubectl_shows_why_an_object_cannot_be_written_in_the_original_version()
             // kubectl apply adds its own annotation, which already exceeds the limit.
             || arguments.contains(&"--validate=false") && written.contains("Too long");
         assert!(is_told, "{arguments:?}: {written}");
-        let read = env.get(&in_hub(MEMCACHED)).await.expect("the object");
+        let read = env.get(&in_hub).await.expect("the object");
         assert_eq!(read["spec"], stored["spec"], "{arguments:?}");
     }
     // The workaround, and a deletion, which needs none.
@@ -245,7 +250,7 @@ async fn kubectl_shows_why_an_object_cannot_be_written_in_the_original_version()
         vec!["delete", SPOKE, "full"],
     ] {
         if arguments[0] == "delete" {
-            let read = env.get(&in_hub(MEMCACHED)).await.expect("the object");
+            let read = env.get(&in_hub).await.expect("the object");
             assert_eq!(read["spec"], stored["spec"]);
         }
         let (succeeded, written) = env.kubectl(&arguments, &Value::Null);

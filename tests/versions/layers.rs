@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::environment::{TestEnv, collection, is_true, object, path};
 use crate::schemas::without_minimum;
+use crate::shared::Exclusive;
 use crate::webhooks::number_of_pods;
 
 const NAMESPACE: &str = "negative";
@@ -74,7 +75,7 @@ async fn remove_bounds(env: &TestEnv) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn schema_webhook_and_reconciler_each_reject_a_negative_number_of_pods() {
-    let env = TestEnv::with_api_server().await;
+    let env = Exclusive::test_env().await;
     env.apply_crds(crd::both_versions).await;
     env.create_namespace(NAMESPACE).await;
     assert_all_are_rejected(&env, false, |field| {

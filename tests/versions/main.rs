@@ -1,5 +1,5 @@
-//! Two versions of every kind, on private API servers that call the webhook server in this process:
-//! the tests change CRDs of existing objects, which would break a shared cluster.
+//! Two versions of every kind, on API servers of these tests, which call the webhook server in this
+//! process: the tests change CRDs of existing objects, which would break a cluster of other tests.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // other processes' real time
 
 mod annotations;
@@ -18,6 +18,7 @@ mod previous;
 mod pull_policy;
 mod random;
 mod schemas;
+mod shared;
 mod upgrade;
 mod webhook_server;
 mod webhooks;

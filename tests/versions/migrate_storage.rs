@@ -13,6 +13,7 @@ use testkit::{Limit, Manager};
 
 use crate::environment::{DEADLINE, TestEnv, collection, crd_path, list_path, object, path};
 use crate::original;
+use crate::shared::Exclusive;
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const OBJECTS: usize = 300;
@@ -40,7 +41,7 @@ fn changed(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
-    let env = TestEnv::with_api_server().await;
+    let env = Exclusive::test_env().await;
     let (code, said, _) = env.subcommand(&["migrate-storage"]).await;
     assert_eq!(code, 0);
     assert_eq!(said.matches("not installed").count(), 4, "{said}");
@@ -138,8 +139,7 @@ async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
 }
 
 /// Waits until the audit log shows that the migration has read the CRD.
-async fn until_crd_was_read(env: &TestEnv) {
-    let mut log = AuditLog::open(&env.cluster.audit_log()).expect("the audit log");
+async fn until_crd_was_read(mut log: AuditLog) {
     let (mut limit, mut was_read) = (Limit::new(DEADLINE), false);
     while !was_read {
         assert!(!limit.is_over(), "the CRD is never read");
@@ -155,7 +155,7 @@ async fn until_crd_was_read(env: &TestEnv) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_rewritten_object_differs_only_in_its_resource_version() {
-    let env = TestEnv::with_api_server().await;
+    let env = Exclusive::test_env().await;
     env.apply_crds(crd::transition).await;
     let target = format!(
         "{}?fieldManager=user",
@@ -168,8 +168,11 @@ async fn a_rewritten_object_differs_only_in_its_resource_version() {
     let mut before = env.get(&path).await.expect("the object");
     // An administrator changes the CRD meanwhile, in a field that does not matter here.
     let short_names = json!({"spec": {"names": {"shortNames": ["mc", "mem"]}}});
+    // The tests before have read it, too.
+    let mut log = AuditLog::open(&env.cluster.audit_log()).expect("the audit log");
+    log.read(|_| false, |_| ()).expect("the audit log");
     let change = async {
-        until_crd_was_read(&env).await;
+        until_crd_was_read(log).await;
         env.merge(&crd_path(MEMCACHED), short_names).await
     };
     let ((code, said, noted), change) = tokio::join!(env.subcommand(&["migrate-storage"]), change);
@@ -194,7 +197,7 @@ async fn a_rewritten_object_differs_only_in_its_resource_version() {
 async fn the_job_has_the_permissions_that_a_migration_needs() {
     const ACCOUNT: &str =
         "system:serviceaccount:quartet-operator-system:quartet-operator-storage-migration";
-    let env = TestEnv::with_api_server().await;
+    let env = Exclusive::test_env().await;
     env.apply_crds(original::crd).await;
     for kind in kinds() {
         let spec = match kind.kind {
@@ -210,9 +213,9 @@ async fn the_job_has_the_permissions_that_a_migration_needs() {
     }
     env.apply_crds(crd::both_versions).await;
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/config/migrate-storage");
-    for file in ["role", "role_binding"] {
-        let file = format!("{folder}/{file}.yaml");
-        let (applied, said) = env.kubectl(&["apply", "-f", &file], &Value::Null);
+    let files = ["role", "role_binding"].map(|file| format!("{folder}/{file}.yaml"));
+    for file in &files {
+        let (applied, said) = env.kubectl(&["apply", "-f", file], &Value::Null);
         assert!(applied, "{said}");
     }
     let kubeconfig = std::fs::read_to_string(env.cluster.kubeconfig()).expect("a kubeconfig");
@@ -235,5 +238,9 @@ async fn the_job_has_the_permissions_that_a_migration_needs() {
     );
     for kind in kinds() {
         assert_eq!(env.stored_versions(kind).await, json!([kind.hub.name]));
+    }
+    for file in files {
+        let (deleted, said) = env.kubectl(&["delete", "-f", &file], &Value::Null);
+        assert!(deleted, "{said}");
     }
 }

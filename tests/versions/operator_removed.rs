@@ -8,6 +8,7 @@ use quartet_operator::packaging::{crd, kinds};
 use serde_json::{Value, json};
 
 use crate::environment::{TestEnv, collection, crd_path, object, path};
+use crate::shared::Exclusive;
 
 const MEMCACHED: &Kind = &memcached::KIND;
 
@@ -18,17 +19,6 @@ fn commands() -> Vec<String> {
     let lines = page.lines().filter_map(|line| line.strip_prefix("$ "));
     let commands = lines.filter(|line| line.starts_with("kubectl patch crd "));
     commands.map(str::to_owned).collect()
-}
-
-async fn without_conversion(env: &TestEnv) {
-    for kind in kinds() {
-        let none = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
-        let merged = env.merge(&crd_path(kind), none).await;
-        merged.expect("no conversion");
-    }
-    let webhooks = ["delete", "validatingwebhookconfigurations", "--all"];
-    let (deleted, said) = env.kubectl(&webhooks, &Value::Null);
-    assert!(deleted, "{said}");
 }
 
 /// Creates a Memcached with fields that the original version lacks; returns it and its paths in
@@ -44,10 +34,10 @@ async fn memcached(env: &TestEnv, name: &str) -> (Value, String, String) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn without_conversion_a_write_in_the_original_version_loses_fields() {
-    let env = TestEnv::with_api_server().await;
+    let env = Exclusive::test_env().await;
     env.apply_crds(crd::both_versions).await;
     let (spec, hub, spoke) = memcached(&env, "m").await;
-    without_conversion(&env).await;
+    env.remove_webhooks().await;
 
     let looks = |object: &Value| object["spec"]["size"].is_null();
     env.until(&spoke, "is not converted", looks).await;
@@ -60,7 +50,7 @@ async fn without_conversion_a_write_in_the_original_version_loses_fields() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn where_the_original_version_is_not_served_nothing_is_lost() {
-    let env = TestEnv::with_api_server().await;
+    let env = Exclusive::test_env().await;
     env.apply_crds(crd::both_versions).await;
     let (spec, hub, spoke) = memcached(&env, "m").await;
 
@@ -82,7 +72,7 @@ async fn where_the_original_version_is_not_served_nothing_is_lost() {
             assert_eq!(version["served"], is_stored, "{}", kind.kind);
         }
     }
-    without_conversion(&env).await;
+    env.remove_webhooks().await;
 
     // The API server applies that within moments; until then no write is stored.
     env.until_gone(&spoke).await;

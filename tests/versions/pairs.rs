@@ -19,12 +19,12 @@ use std::time::Instant;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use quartet_operator::api::{Kind, Version};
-use quartet_operator::packaging::{crd, kinds};
+use quartet_operator::packaging::kinds;
 use serde_json::Value;
 
 use self::resource::{Children, Expected, Outcome, Walker, Walks};
 use self::values::Walked;
-use crate::environment::TestEnv;
+use crate::shared::BOTH_VERSIONS;
 
 const NAMESPACE: &str = "pairs";
 /// The most steps of one resource.
@@ -232,9 +232,7 @@ fn shown(history: &[Option<&Value>]) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn changing_a_field_gives_the_children_that_creating_with_its_value_gives() {
-    let env = TestEnv::with_api_server().await;
-    env.apply_crds(crd::both_versions).await;
-    env.register_webhooks().await;
+    let env = BOTH_VERSIONS.test_env().await;
     env.create_namespace(NAMESPACE).await;
     let _manager = env.start_manager(NAMESPACE);
     let walks = Walks::new(&env, NAMESPACE);

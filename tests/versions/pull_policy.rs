@@ -5,7 +5,7 @@ use quartet_operator::operators::nginx::Nginx;
 use quartet_operator::operators::{DEPLOYMENT, Operator as _, Resource, Settings};
 use serde_json::{Value, json};
 
-use crate::environment::BOTH_VERSIONS;
+use crate::shared::BOTH_VERSIONS;
 
 /// The API server's own default, so that existing pods are not replaced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

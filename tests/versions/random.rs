@@ -11,7 +11,8 @@ use quartet_operator::packaging::kinds;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use crate::environment::{BOTH_VERSIONS, TestEnv, collection, object, path};
+use crate::environment::{TestEnv, collection, object, path};
+use crate::shared::BOTH_VERSIONS;
 
 #[path = "../../src/api/shape/tests/within.rs"]
 mod within;

@@ -9,13 +9,14 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::annotations::{data, spoke};
-use crate::environment::{Shared, TestEnv, collection, path};
+use crate::environment::{TestEnv, collection, path};
 use crate::schemas::without_minimum;
+use crate::shared::Shared;
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const MAX_REPLICAS: u32 = 10;
 
-static ASKED_OFTEN: Shared = Shared::new(without_minimums, MAX_REPLICAS);
+static ASKED_OFTEN: Shared = Shared::new(without_minimums, MAX_REPLICAS, None);
 /// Tests that count decisions, and those that cause some, run one at a time.
 static TURN: Mutex<()> = Mutex::const_new(());
 

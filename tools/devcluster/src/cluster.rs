@@ -4,13 +4,12 @@
 mod readiness;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::api_server::ApiServer;
@@ -113,7 +112,7 @@ impl Cluster {
             },
             node: is_real.then(|| node::Configuration::new(folder.path())),
         };
-        layout.write_configuration(ADMIN, &kwok_stages(&binaries)?)?;
+        layout.write_configuration(ADMIN)?;
         let cluster = Self {
             processes: Mutex::default(),
             api_server: ApiServer::new(
@@ -144,6 +143,8 @@ impl Cluster {
         }
         match self.nodes {
             Nodes::Simulated(count) => {
+                let stages = kwok_stages(&self.binaries)?;
+                self.layout.write_kwok_config(stages)?;
                 self.spawn(Component::Kwok)?;
                 for number in 1..=count {
                     let node = simulated(number);
@@ -312,25 +313,16 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
-    /// Moves the audit log to the folder of `DEVCLUSTER_AUDIT_LOGS`, if set.
-    fn drop(&mut self) {
-        self.processes().clear(); // killed
-        if let (Some(logs), Some(name)) = (environment::audit_logs(), self.dir().file_name()) {
-            let kept = logs.join(name).with_extension("log");
-            // On another file system it would have to be copied; without a log there is nothing to
-            // move.
-            let _ = fs::rename(self.audit_log(), &kept)
-                .or_else(|_| fs::copy(self.audit_log(), &kept).map(|_| ()));
-        }
+/// Returns kwok's default stages, which are embedded in kwok but must be given as a file. They are
+/// the same for every cluster, and kwok is asked once.
+fn kwok_stages(binaries: &Binaries) -> Result<&'static str> {
+    static STAGES: OnceLock<String> = OnceLock::new();
+    if let Some(stages) = STAGES.get() {
+        return Ok(stages);
     }
-}
-
-/// Returns kwok's default stages, which are embedded in kwok but must be given as a file.
-fn kwok_stages(binaries: &Binaries) -> Result<String> {
     let program = binaries.path("kwok-stages");
     let output = Command::new(&program)
         .output()
         .doing(|| format!("running {}", program.display()))?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(STAGES.get_or_init(|| String::from_utf8_lossy(&output.stdout).into_owned()))
 }

@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use crate::certificates::Certificates;
+use crate::environment;
 use crate::error::{Result, write};
 use crate::node;
 
@@ -116,7 +117,7 @@ impl fmt::Display for Component {
     }
 }
 
-/// Where everything of one cluster is: files in its folder, and two ports.
+/// Where everything of one cluster is: files, nearly all in its folder, and two ports.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) folder: PathBuf,
@@ -142,8 +143,13 @@ impl Layout {
         self.folder.join("kubeconfig")
     }
 
+    /// Outside the cluster's folder if audit logs are collected, because they are read when their
+    /// clusters are gone.
     pub(crate) fn audit_log(&self) -> PathBuf {
-        self.folder.join("audit.log")
+        match (environment::audit_logs(), self.folder.file_name()) {
+            (Some(logs), Some(name)) => logs.join(name).with_extension("log"),
+            _ => self.folder.join("audit.log"),
+        }
     }
 
     pub(crate) fn log(&self, component: Component) -> PathBuf {
@@ -166,8 +172,8 @@ impl Layout {
         self.folder.join("kwok.yaml")
     }
 
-    /// Writes the configuration files of the command lines; `stages` are kwok's.
-    pub(crate) fn write_configuration(&self, admin: &str, stages: &str) -> Result<()> {
+    /// Writes the configuration files of the command lines, except kwok's.
+    pub(crate) fn write_configuration(&self, admin: &str) -> Result<()> {
         self.write_kubeconfig(&self.admin_kubeconfig(), admin)?;
         for component in Component::ALL {
             if let Some(user) = component.user() {
@@ -177,10 +183,6 @@ impl Layout {
         write(
             &self.audit_policy(),
             include_str!("config/audit-policy.yaml"),
-        )?;
-        write(
-            &self.kwok_config(),
-            format!("{stages}\n{}", include_str!("config/kwok.yaml")),
         )?;
         let scheduler = serde_json::json!({
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -198,6 +200,14 @@ impl Layout {
             Some(node) => node.write(&self.certificates, &self.kubeconfig(Component::KubeProxy)),
             None => Ok(()),
         }
+    }
+
+    /// Writes kwok's configuration file; `stages` are its default ones.
+    pub(crate) fn write_kwok_config(&self, stages: &str) -> Result<()> {
+        write(
+            &self.kwok_config(),
+            format!("{stages}\n{}", include_str!("config/kwok.yaml")),
+        )
     }
 
     /// JSON is valid YAML and quotes any path.

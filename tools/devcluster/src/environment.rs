@@ -21,7 +21,7 @@ pub struct Environment {
     pub kubeconfig: PathBuf,
     /// The API server's audit log, one JSON event per line (`DEVCLUSTER_AUDIT_LOG`).
     pub audit_log: PathBuf,
-    /// Where other clusters of the same run move their audit logs when they stop
+    /// Where other clusters of the same run write their audit logs
     /// (`DEVCLUSTER_AUDIT_LOGS`); none if the logs are not needed.
     pub audit_logs: Option<PathBuf>,
     /// The folder of kubectl and the components (`DEVCLUSTER_BIN`, and first in `PATH`).
@@ -88,7 +88,7 @@ impl Environment {
     }
 }
 
-/// Returns where audit logs of stopped clusters are collected, if anywhere.
+/// Returns the folder for the audit logs of all clusters of a run, if there is one.
 pub(crate) fn audit_logs() -> Option<PathBuf> {
     let folder = env::var_os(AUDIT_LOGS).filter(|value| !value.is_empty());
     folder.map(PathBuf::from)

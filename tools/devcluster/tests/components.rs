@@ -1,14 +1,14 @@
 //! Clusters through the library: what a test can rely on when it starts, stops and breaks
-//! components. Each test has a cluster of its own.
+//! components. One test, because most of the work is to start clusters.
 
 use std::fs;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use devcluster::{Cluster, Component, Options, load_factor};
 use serde_json::Value;
 
-const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/web";
+/// The Deployment of the first phase, which the others find.
+const WEB: &str = "web";
 
 /// Limit on an idle machine: five times the promised time, because other tests run concurrently.
 const WITHIN_A_SECOND: Duration = Duration::from_secs(5);
@@ -20,23 +20,29 @@ fn start() -> Cluster {
     cluster
 }
 
-fn deploy(cluster: &Cluster) {
+fn deploy(cluster: &Cluster, name: &str) {
     cluster
         .kubectl_ok(&[
             "create",
             "deployment",
-            "web",
+            name,
             "--image=nginx",
             "--replicas=3",
         ])
         .unwrap();
 }
 
-fn ready_replicas(cluster: &Cluster) -> u64 {
-    let deployment = cluster.get(DEPLOYMENT).unwrap().unwrap_or_default();
-    deployment["status"]["readyReplicas"]
-        .as_u64()
-        .unwrap_or_default()
+fn deployment(cluster: &Cluster, name: &str) -> devcluster::Result<Option<Value>> {
+    cluster.get(&format!(
+        "/apis/apps/v1/namespaces/default/deployments/{name}"
+    ))
+}
+
+fn until_ready(cluster: &Cluster, name: &str) {
+    wait_until("3 pods ready", WITHIN_A_SECOND, || {
+        let deployment = deployment(cluster, name).unwrap().unwrap_or_default();
+        deployment["status"]["readyReplicas"] == 3
+    });
 }
 
 fn wait_until(what: &str, limit: Duration, condition: impl Fn() -> bool) {
@@ -45,24 +51,47 @@ fn wait_until(what: &str, limit: Duration, condition: impl Fn() -> bool) {
         highest = highest.max(load_factor());
         let limit = limit.mul_f64(highest);
         assert!(began.elapsed() < limit, "not within {limit:?}: {what}");
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(50));
     }
     println!("{what} after {:.2} s", began.elapsed().as_secs_f32());
 }
 
-#[test]
-fn pods_of_a_deployment_become_ready_within_a_second() {
-    let cluster = start();
-    deploy(&cluster);
-    wait_until("3 pods ready", WITHIN_A_SECOND, || {
-        ready_replicas(&cluster) == 3
-    });
+/// Runs a phase, whose name is the last that a failed test prints.
+fn run<On, Phase: FnOnce(On)>(phase: Phase, on: On) {
+    println!("{}", std::any::type_name::<Phase>());
+    phase(on);
 }
 
 #[test]
-fn the_audit_log_has_all_writes_and_no_reads_of_the_control_plane() {
+fn components_can_be_stopped_killed_and_paused_in_two_clusters_side_by_side() {
     let cluster = start();
-    deploy(&cluster);
+    run(pods_of_a_deployment_become_ready_within_a_second, &cluster);
+    run(
+        the_audit_log_has_all_writes_and_no_reads_of_the_control_plane,
+        &cluster,
+    );
+    let other = start();
+    let folders = [&cluster, &other].map(|it| it.dir().to_owned());
+    run(two_clusters_run_side_by_side, [&cluster, &other]);
+    drop(other);
+    run(
+        a_paused_controller_manager_does_nothing_until_it_is_resumed,
+        &cluster,
+    );
+    // The last, because the components reconnect after it.
+    run(a_restarted_api_server_keeps_its_address_and_data, &cluster);
+    drop(cluster);
+    for folder in folders {
+        assert!(!folder.exists());
+    }
+}
+
+fn pods_of_a_deployment_become_ready_within_a_second(cluster: &Cluster) {
+    deploy(cluster, WEB);
+    until_ready(cluster, WEB);
+}
+
+fn the_audit_log_has_all_writes_and_no_reads_of_the_control_plane(cluster: &Cluster) {
     let log = fs::read_to_string(cluster.audit_log()).unwrap();
     let events: Vec<Value> = log
         .lines()
@@ -70,7 +99,7 @@ fn the_audit_log_has_all_writes_and_no_reads_of_the_control_plane() {
         .collect();
     assert!(events.iter().any(|event| {
         event["verb"] == "create"
-            && event["objectRef"]["name"] == "web"
+            && event["objectRef"]["name"] == WEB
             && event["userAgent"].as_str().unwrap().starts_with("kubectl/")
     }));
     let is_own_read = |event: &&Value| {
@@ -81,54 +110,35 @@ fn the_audit_log_has_all_writes_and_no_reads_of_the_control_plane() {
     assert_eq!(events.iter().find(is_own_read), None);
 }
 
-#[test]
-fn a_restarted_api_server_keeps_its_address_and_data() {
-    let cluster = start();
-    deploy(&cluster);
+fn two_clusters_run_side_by_side([first, second]: [&Cluster; 2]) {
+    assert_ne!(first.server_url(), second.server_url());
+    assert!(deployment(first, WEB).unwrap().is_some());
+    assert!(deployment(second, WEB).unwrap().is_none());
+}
+
+fn a_paused_controller_manager_does_nothing_until_it_is_resumed(cluster: &Cluster) {
+    cluster.pause(Component::ControllerManager).unwrap();
+    deploy(cluster, "paused");
+    std::thread::sleep(Duration::from_secs(1));
+    let paused = deployment(cluster, "paused").unwrap().unwrap();
+    assert_eq!(paused["status"], serde_json::json!({}));
+
+    cluster.resume(Component::ControllerManager).unwrap();
+    until_ready(cluster, "paused");
+}
+
+fn a_restarted_api_server_keeps_its_address_and_data(cluster: &Cluster) {
     for end in [Cluster::stop, Cluster::kill] {
         let began = Instant::now();
-        end(&cluster, Component::ApiServer);
+        end(cluster, Component::ApiServer);
         println!("ended after {:.1} s", began.elapsed().as_secs_f32());
-        assert!(cluster.get(DEPLOYMENT).is_err());
+        assert!(deployment(cluster, WEB).is_err());
         let began = Instant::now();
         cluster.restart(Component::ApiServer).unwrap();
         println!("serves again after {:.1} s", began.elapsed().as_secs_f32());
-        assert!(cluster.get(DEPLOYMENT).unwrap().is_some());
+        assert!(deployment(cluster, WEB).unwrap().is_some());
     }
     cluster.kill(Component::Etcd);
     cluster.restart(Component::Etcd).unwrap();
-    assert!(cluster.get(DEPLOYMENT).unwrap().is_some());
-}
-
-#[test]
-fn a_paused_controller_manager_does_nothing_until_it_is_resumed() {
-    let cluster = start();
-    cluster.pause(Component::ControllerManager).unwrap();
-    deploy(&cluster);
-    std::thread::sleep(Duration::from_secs(1));
-    let deployment = cluster.get(DEPLOYMENT).unwrap().unwrap();
-    assert_eq!(deployment["status"], serde_json::json!({}));
-
-    cluster.resume(Component::ControllerManager).unwrap();
-    wait_until("3 pods ready", WITHIN_A_SECOND, || {
-        ready_replicas(&cluster) == 3
-    });
-}
-
-#[test]
-fn two_clusters_run_side_by_side_and_leave_no_folder() {
-    let folders: Vec<PathBuf> = {
-        let clusters = [start(), start()];
-        assert_ne!(clusters[0].server_url(), clusters[1].server_url());
-        deploy(&clusters[0]);
-        assert!(clusters[0].get(DEPLOYMENT).unwrap().is_some());
-        assert!(clusters[1].get(DEPLOYMENT).unwrap().is_none());
-        clusters
-            .iter()
-            .map(|cluster| cluster.dir().to_owned())
-            .collect()
-    };
-    for folder in folders {
-        assert!(!folder.exists());
-    }
+    assert!(deployment(cluster, WEB).unwrap().is_some());
 }

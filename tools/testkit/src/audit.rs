@@ -77,6 +77,17 @@ static LOGS: Mutex<BTreeMap<PathBuf, Read>> = Mutex::new(BTreeMap::new());
 /// Returns the managers' requests in `namespace`, or in any; a watch counts when its response
 /// starts, other requests when they are completed.
 pub fn requests(log: &Path, namespace: Option<&str>) -> Vec<Request> {
+    read(log, |it| {
+        namespace.is_none_or(|namespace| it.namespace == namespace)
+    })
+}
+
+/// Returns the requests of the managers that impersonate a user whose name begins with `prefix`.
+pub fn requests_as(log: &Path, prefix: &str) -> Vec<Request> {
+    read(log, |it| it.impersonated.starts_with(prefix))
+}
+
+fn read(log: &Path, is_wanted: impl Fn(&Request) -> bool) -> Vec<Request> {
     let mut logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
     let read = logs.entry(log.to_owned()).or_insert_with(|| Read {
         log: AuditLog::open(log).expect("the audit log"),
@@ -86,9 +97,8 @@ pub fn requests(log: &Path, namespace: Option<&str>) -> Vec<Request> {
     let is_managers = |line: &str| line.contains(USER_AGENT);
     let take = |event: AuditEvent| requests.push(Request::of(event));
     log.read(is_managers, take).expect("the audit log");
-    let of_namespace = requests
+    let wanted = requests
         .iter()
-        .filter(|request| namespace.is_none_or(|namespace| request.namespace == namespace))
-        .filter(|request| !request.resource.is_empty());
-    of_namespace.cloned().collect()
+        .filter(|request| !request.resource.is_empty() && is_wanted(request));
+    wanted.cloned().collect()
 }

@@ -8,11 +8,13 @@ use super::Cluster;
 use crate::error::{Error, Result};
 use crate::load::load_factor;
 use crate::nodes::takes_pods;
-use crate::process::POLL;
 
 /// Limit on an idle machine, where a start takes some 5 s. Beside a run of all tests and two
 /// compilations it took 46 s.
 const READY_LIMIT: Duration = Duration::from_secs(90);
+
+/// The poll interval. Each attempt is a TLS handshake, which costs the starting API server time.
+const POLL: Duration = Duration::from_millis(100);
 
 impl Cluster {
     pub(super) fn wait_until_serving(&self) -> Result<()> {
