@@ -312,7 +312,7 @@ fn naming(kind: &str) -> impl Fn(&str) -> bool + use<> {
 }
 
 #[test]
-fn one_of_the_four_is_named_by_any_word_and_another_kind_by_what_means_nothing_else() {
+fn the_four_kinds_are_named_by_any_word_and_others_by_what_means_nothing_else() {
     for line in [
         "let memcached_port = 1;",
         "\"memcacheds\"",
