@@ -23,7 +23,7 @@ const BLOCKED_RETRY: Duration = Duration::from_secs(15);
 /// How long a problem is reported while the next attempt waits for a slot: its cause may be gone.
 const ATTEMPT_KEPT: Duration = Duration::from_secs(1800);
 /// As [`ATTEMPT_KEPT`], for a cause that usually ends. Longer than the wait for a slot that is free.
-const FAILURE_KEPT: Duration = Duration::from_secs(120);
+const FAILURE_KEPT: Duration = Duration::from_secs(60);
 
 /// The states of all resources of one kind.
 #[derive(Debug, Default)]

@@ -111,6 +111,9 @@ fn without_secrets(error: BoxError) -> BoxError {
                 None => "not a kubeconfig".to_owned(),
             });
         }
+        if let Some(KubeconfigError::ParseCertificates(_)) = cause.downcast_ref() {
+            return Some("the certificate authority is not PEM".to_owned());
+        }
         match cause.downcast_ref()? {
             AuthError::AuthExecRun { out, .. } => Some(format!(
                 "the credential plugin failed: {}; run it to see why",

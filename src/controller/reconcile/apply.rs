@@ -14,7 +14,7 @@ use tracing::{debug, info};
 
 use self::checks::Step;
 pub(super) use self::error::ApplyError;
-use self::error::{failing, lost_on_admission};
+use self::error::{failing, lost_on_admission, still_failing};
 pub(super) use self::wanted::Ensured;
 use self::wanted::{Existing, Expected, Wanted};
 use crate::api_server::RequestError;
@@ -42,16 +42,14 @@ impl Reconciler {
     ) -> Result<Ensured, ApplyError> {
         let mut ensured = Ensured::default();
         let applied = self.apply_all(resource, children, &mut ensured).await;
-        let problem = ensured.problem.take();
-        if applied.is_ok() && problem.is_none() {
-            self.states.unblock(resource);
-        }
-        match (applied, problem) {
-            (Ok(()), Some((problem, left))) => return Err(ApplyError::Blocked(problem, left)),
-            (Err(ApplyError::Pending { requeue_after, .. }), Some((problem, left))) => {
+        match (applied, ensured.problem.take(), ensured.failure.take()) {
+            (Ok(()), None, None) => self.states.unblock(resource),
+            (Ok(()), Some((problem, left)), _) => return Err(ApplyError::Blocked(problem, left)),
+            (Ok(()), None, Some(failure)) => return Err(still_failing(failure)),
+            (Err(ApplyError::Pending { requeue_after, .. }), Some((problem, left)), _) => {
                 return Err(ApplyError::Blocked(problem, left.min(requeue_after)));
             }
-            (applied, _) => applied?,
+            (Err(error), ..) => return Err(error),
         }
         self.memos.remember(resource, spec, children, &ensured);
         Ok(ensured)
@@ -158,7 +156,10 @@ impl Reconciler {
                 Ok(())
             }
             Err(error) => {
-                let gives_back = paced && self.gives_back_slot(wanted, &error, had_slot).await;
+                let gives_back = match paced {
+                    true => self.gives_back_slot(wanted, &error, had_slot).await?,
+                    false => false,
+                };
                 if let Some((blocker, wait)) = error.blocker(gives_back) {
                     self.states.block(resource, attempt, blocker, wait);
                 }

@@ -143,14 +143,14 @@ impl Reconciler {
             Pace::Now => had_slot,
             Pace::Turn => true,
             Pace::Wait(as_applied) => {
-                let wait = pacing::jittered_resync();
                 match blocked {
                     // What was refused, or failed, is not over because its next attempt waits.
                     Some((Blocker::Problem(problem), _)) => {
+                        let wait = pacing::jittered_resync();
                         ensured.problem.get_or_insert((problem.clone(), wait));
                     }
                     Some((Blocker::Failing(problem), _)) => {
-                        return Err(failing(problem.clone(), wait));
+                        ensured.failure = Some((problem.clone(), jittered_retry()));
                     }
                     _ => wait_for_rollout(wanted, as_applied, ensured),
                 }
@@ -314,37 +314,44 @@ impl Reconciler {
     }
 
     /// Whether a paced apply with this `error` gives back the slot of the resource. Not if it `had_slot` before,
-    /// or the API server has executed the apply, or may have: an unclear answer is resolved by one read.
+    /// the API server has executed the apply, or may have (an unclear answer is resolved by one read), or the
+    /// cache is outdated: the next attempt follows soon.
+    ///
+    /// # Errors
+    /// That of the read, if it asks to wait longer than `error`. The slot stays.
     pub(super) async fn gives_back_slot(
         &self,
         wanted: Wanted<'_>,
         error: &ApplyError,
         had_slot: bool,
-    ) -> bool {
+    ) -> Result<bool, RequestError> {
         let key = wanted.resource_key();
         // Without a limit there are no slots.
         if !self.pacer.is_rolling(&key) {
-            return false;
+            return Ok(false);
         }
+        let mut is_cached = true;
         if let ApplyError::Failed(error) = error
             && error.is_ambiguous()
         {
             self.pacer.doubt(&key, true);
             if error.retry_after().is_some() {
-                return false;
+                return Ok(false);
             }
-            let Ok(live) = found(self.caller.get(wanted.location()).await) else {
-                return false;
+            let live = match found(self.caller.get(wanted.location()).await) {
+                Ok(live) => live,
+                Err(error) if error.retry_after().is_some() => return Err(error),
+                Err(_) => return Ok(false),
             };
             let stamp = live.as_ref().and_then(|it| Stamp::of(&Json::from(it)));
             if stamp.is_some_and(|it| it.desired == Hash(wanted.desired.fields)) {
-                return false;
+                return Ok(false);
             }
             let cached = self.children.cached(wanted.child.kind, &wanted.key());
             let cached = cached.map(|it| it.meta.resource_version);
-            let is_cached = live.as_ref().and_then(version_of) == cached;
+            is_cached = live.as_ref().and_then(version_of) == cached;
             self.pacer.doubt(&key, !is_cached);
         }
-        !had_slot
+        Ok(is_cached && !had_slot)
     }
 }

@@ -61,9 +61,9 @@ impl ApplyError {
             },
             // Tried again with back-off.
             ApplyError::Rejected(problem, _) => (Blocker::Problem(problem.clone()), Duration::ZERO),
-            // A conflict ends when the cache shows the version of the child.
+            // A `Retry-After` holds the resource already.
             ApplyError::Failed(error)
-                if gives_back && !error.is_conflict() && !error.is_fenced() =>
+                if gives_back && error.retry_after().is_none() && !error.is_fenced() =>
             {
                 let problem = Problem::new(Reason::ApplyFailed, error.to_string());
                 (Blocker::Failing(problem), Duration::ZERO)
@@ -108,6 +108,15 @@ pub(super) fn failing(problem: Problem, requeue_after: Duration) -> ApplyError {
     ApplyError::Pending {
         problem,
         patience: Some(PATIENCE_WITH_WRITES),
+        requeue_after,
+    }
+}
+
+/// A write has failed, and is tried again when it has a slot. Not degraded meanwhile, but stays so.
+pub(super) fn still_failing((problem, requeue_after): (Problem, Duration)) -> ApplyError {
+    ApplyError::Pending {
+        problem,
+        patience: Some(Duration::MAX),
         requeue_after,
     }
 }

@@ -54,6 +54,7 @@ impl Memos {
             unconfirmed: None,
             requeue_after: None,
             problem: None,
+            failure: None,
         } = ensured
         else {
             return;

@@ -22,6 +22,8 @@ pub(crate) struct Ensured {
     pub(crate) requeue_after: Option<Duration>,
     /// A problem of a child that stops no other child, and how long it is reported.
     pub(super) problem: Option<(Problem, Duration)>,
+    /// The failure of the last attempt of a child whose next one waits for others, and until when.
+    pub(super) failure: Option<(Problem, Duration)>,
 }
 
 impl Ensured {

@@ -52,24 +52,59 @@ async fn an_apply_that_gives_back_its_place_is_not_repeated_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_lasts_is_reported_although_the_next_attempt_waits() {
+async fn one_failure_is_reported_for_a_minute_and_degrades_nothing_while_its_place_is_taken() {
     let scenario = answered_with(500).await;
     scenario.reconcile().await.expect_err("it failed");
     assert!(another_may_begin(&scenario));
-    for _ in 0..2 {
+    for _ in 0..3 {
         tokio::time::advance(Duration::from_secs(19)).await;
         scenario.reconcile().await.expect("it waits");
     }
-    assert_eq!(scenario.condition("Degraded").0, "True");
-    assert_eq!(scenario.condition("Degraded").1, "ApplyFailed");
+    assert_eq!(scenario.condition("Ready").1, "ApplyFailed");
+    assert_eq!(scenario.condition("Degraded").0, "False");
     assert_eq!(applies(&scenario), 1);
-    // Without an attempt it is not known whether the cause lasts.
-    for seconds in [110, 10] {
+    for seconds in [25, 10] {
         tokio::time::advance(Duration::from_secs(seconds)).await;
         scenario.reconcile().await.expect("it waits");
     }
-    assert_eq!(scenario.condition("Degraded").0, "False");
     assert_eq!(scenario.condition("Ready").0, "True");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_lasts_degrades_its_resource_although_others_take_the_place() {
+    let scenario = answered_with(500).await;
+    let another = ObjectKey::new("ns", "another");
+    for _ in 0..3 {
+        scenario.reconcile().await.expect_err("it failed");
+        assert!(another_may_begin(&scenario));
+        tokio::time::advance(Duration::from_secs(19)).await;
+        scenario.reconcile().await.expect("it waits");
+        scenario.reconciler.pacer.ended(&another);
+    }
+    assert_eq!(scenario.condition("Degraded").1, "ApplyFailed");
+    assert_eq!(scenario.condition("Degraded").0, "True");
+    // It stays so while it waits.
+    assert!(another_may_begin(&scenario));
+    tokio::time::advance(Duration::from_secs(19)).await;
+    scenario.reconcile().await.expect("it waits");
+    assert_eq!(scenario.told(), ["ApplyFailed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_asks_to_wait_is_asked_again_when_it_said() {
+    let scenario = of_another_default_at(|line, body| match line.contains("/status") {
+        true => willing(line, body),
+        false => refusal(429, "busy", "", "").map(|(code, mut status)| {
+            status["details"]["retryAfterSeconds"] = 2.into();
+            (code, status)
+        }),
+    })
+    .await;
+    for _ in 0..3 {
+        let _ = scenario.reconcile().await;
+        assert_eq!(applies(&scenario), 1);
+        tokio::time::advance(Duration::from_secs(3)).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
