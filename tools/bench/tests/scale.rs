@@ -39,10 +39,10 @@ fn forty_resources_become_ready_and_are_found_and_changed_by_the_next_manager() 
     // Two figures that are rounded to hundredths.
     let others = 100.0 * (requests - statuses);
     assert!((others - 125.0).abs() < 1.5, "{tables}");
-    // The version, discovery of each of four kinds, a page of each of seven types, and for each kind a list
-    // of a Deployment that does not exist.
+    // The version, discovery of each of four kinds, a page of each of seven types, and a list of a Deployment
+    // that does not exist.
     let start = measured(&tables, "requests of a start, without watches");
-    assert_eq!(start, 16.0, "{tables}");
+    assert_eq!(start, 13.0, "{tables}");
     let answers = tables
         .lines()
         .filter(|line| line.starts_with("requests with"));
