@@ -5,9 +5,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use quartet_operator::controller::rights::rights;
+use quartet_operator::operators::{OPERATORS, Operator, owned_by};
 use serde_json::Value;
 
-use testkit::Request;
+use testkit::{Request, is_original};
 
 /// API group, resource, verb.
 pub(crate) type Right = (String, String, String);
@@ -41,8 +43,8 @@ pub(crate) fn generated(file: &str) -> Value {
     serde_saphyr::from_str(&text).expect("YAML")
 }
 
-/// Returns every permission in these roles that a request can use.
-pub(crate) fn granted(roles: &[&str]) -> BTreeSet<Right> {
+/// Returns every permission in a list of rules.
+fn rights_in(rules: &Value) -> BTreeSet<Right> {
     let texts = |rule: &Value, field: &str| -> Vec<String> {
         let items = rule[field].as_array().expect("a list").iter();
         items
@@ -50,22 +52,41 @@ pub(crate) fn granted(roles: &[&str]) -> BTreeSet<Right> {
             .collect()
     };
     let mut rights = BTreeSet::new();
-    for role in roles {
-        for rule in generated(role)["rules"].as_array().expect("rules") {
-            for group in texts(rule, "apiGroups") {
-                for resource in texts(rule, "resources") {
-                    let verbs = texts(rule, "verbs").into_iter();
-                    rights.extend(verbs.map(|verb| (group.clone(), resource.clone(), verb)));
-                }
+    for rule in rules.as_array().expect("rules") {
+        for group in texts(rule, "apiGroups") {
+            for resource in texts(rule, "resources") {
+                let verbs = texts(rule, "verbs").into_iter();
+                rights.extend(verbs.map(|verb| (group.clone(), resource.clone(), verb)));
             }
         }
     }
+    rights
+}
+
+/// Returns the permissions that a manager needs only for the kinds that were added to the original
+/// ones: these tests have no resources of such a kind.
+fn of_added_kinds() -> BTreeSet<Right> {
+    let needed_by = |operators: &[&'static dyn Operator]| {
+        let kinds: Vec<_> = operators.iter().map(|operator| operator.kind()).collect();
+        let rules = rights(&kinds, &owned_by(operators));
+        rights_in(&serde_json::to_value(rules).expect("JSON"))
+    };
+    let mut original = OPERATORS.to_vec();
+    original.retain(|operator| is_original(operator.kind().kind));
+    &needed_by(OPERATORS) - &needed_by(&original)
+}
+
+/// Returns every permission in these roles that a request of these tests can use.
+pub(crate) fn granted(roles: &[&str]) -> BTreeSet<Right> {
+    let rules = roles.iter().map(|role| generated(role)["rules"].take());
+    let all: BTreeSet<Right> = rules.flat_map(|rules| rights_in(&rules)).collect();
+    let mut rights = &all - &of_added_kinds();
     rights
         .retain(|(_, resource, verb)| !(resource.ends_with(NEVER_SEEN.0) && verb == NEVER_SEEN.1));
     rights
 }
 
-/// Returns the permissions that a manager used in these requests.
+/// Returns the permissions that a manager used in these requests, except [`of_added_kinds`].
 pub(crate) fn used(requests: &[Request]) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
     for request in requests {
@@ -82,5 +103,5 @@ pub(crate) fn used(requests: &[Request]) -> BTreeSet<Right> {
             rights.insert(right("create"));
         }
     }
-    rights
+    &rights - &of_added_kinds()
 }

@@ -4,13 +4,12 @@
 use std::process::Output;
 
 use devcluster::Environment;
+use quartet_operator::packaging::{kinds, sample};
 use serde_json::{Value, json};
 
 use crate::private::{self, Private};
 use crate::shared::{self, Turn};
-use testkit::{
-    DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX, TestEnv,
-};
+use testkit::{DEADLINE, DEPLOYMENT, Kind, Limit, MEMCACHED, TestEnv};
 
 /// Returns a cluster with both versions of the CRDs and a manager that serves their webhooks, with
 /// these variables in its environment. The manager stops before the next turn.
@@ -49,7 +48,7 @@ async fn test_env_on(
     env.start_manager_with(&[&own, flags].concat(), environment);
     let mut limit = Limit::new(DEADLINE);
     // kubectl finds kinds in the discovery, which changes a moment after they are served.
-    while !are_called(&env).await || is_new && !env.kubectl(&["get", ALL]).status.success() {
+    while !are_called(&env).await || is_new && !env.kubectl(&["get", &all()]).status.success() {
         let failure = || format!("no webhooks: {}", env.log());
         limit.pause(failure).await;
     }
@@ -58,16 +57,13 @@ async fn test_env_on(
 
 /// Reports whether the API server calls the manager to convert every kind, and to validate.
 pub(crate) async fn are_called(env: &TestEnv) -> bool {
-    let web = json!({"image": "nginx:1.17.1", "port": 30000, "singlePodsQPS": 1, "totalQPS": 1});
-    for (kind, spec) in [
-        (NGINX, json!({"count": 1})),
-        (ELASTIC_WEB, web),
-        (HELLO_WORLD, json!({"size": 1})),
-        (MEMCACHED, json!({"size": 1})),
-    ] {
-        let target = format!("{}?dryRun=All", env.path(kind, ""));
-        let tried = env.api.create(&target, &kind.object("tried", spec)).await;
-        if tried.is_err() {
+    for kind in kinds() {
+        let mut tried = sample::sample(kind, &kind.spoke).expect("a sample");
+        tried["metadata"] = json!({"name": "tried"});
+        let (api, namespace) = (kind.api_version(&kind.spoke), &env.namespace);
+        let objects = format!("/apis/{api}/namespaces/{namespace}/{}", kind.plural);
+        let target = format!("{objects}?dryRun=All");
+        if env.api.create(&target, &tried).await.is_err() {
             return false;
         }
     }
@@ -83,14 +79,19 @@ const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/validatingweb
                              quartet-operator-validating-webhook-configuration";
 const SPOKE: &str = "memcacheds.v1alpha1.cache.example.com";
 const HUB: &str = "memcacheds.v1.cache.example.com";
-/// The spoke versions, as kubectl finds them.
-const ALL: &str = "memcacheds.v1alpha1.cache.example.com,nginxes.v1alpha1.proxy.example.com,\
-                   elasticwebs.v1.elasticweb.example.com,helloworlds.v1alpha1.test.jiaozi.com";
 /// [`HUB`] for the API server.
 const MEMCACHED_V1: Kind = Kind {
     api_version: "cache.example.com/v1",
     ..MEMCACHED
 };
+
+/// Returns the spoke versions of all kinds, as kubectl finds them.
+fn all() -> String {
+    let names = kinds()
+        .into_iter()
+        .map(|kind| format!("{}.{}.{}", kind.plural, kind.spoke.name, kind.group));
+    names.collect::<Vec<_>>().join(",")
+}
 
 fn text(output: &Output) -> String {
     let (out, error) = (&output.stdout, &output.stderr);

@@ -41,6 +41,9 @@ pub(crate) const WATCHED: [&str; 7] = [
     "pods",
 ];
 
+/// The flag of the managers, so that they watch nothing else.
+pub(crate) const CONTROLLERS: &str = "--controllers=memcached,nginx,elasticweb,helloworld";
+
 /// See the top of this file.
 pub(crate) struct Rig {
     pub(crate) stage: TestEnv,
@@ -116,8 +119,8 @@ impl Rig {
         std::fs::write(&self.kubeconfig, kubeconfig.to_string()).expect("written");
         let namespace = format!("--leader-election-namespace={}", self.stage.namespace);
         let flags: &[&str] = match self.elects {
-            true => &["--leader-elect", &namespace],
-            false => &[],
+            true => &[CONTROLLERS, "--leader-elect", &namespace],
+            false => &[CONTROLLERS],
         };
         self.stage.start_manager_as(&self.kubeconfig, flags);
     }

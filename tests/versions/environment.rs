@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use devcluster::{Cluster, Component, Options};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use quartet_operator::api::{Kind, Version};
+use quartet_operator::operators::{DEPLOYMENT, OPERATORS, Owned, SERVICE};
 use quartet_operator::packaging::{kinds, sample};
 use serde_json::{Value, json};
 use testkit::{Answer, ApiServer, Limit, Manager, Retries};
@@ -278,6 +279,17 @@ fn version_is_stored(crd: &Value, name: &str) -> bool {
     versions
         .iter()
         .any(|version| version["name"] == name && version["storage"] == true)
+}
+
+/// Returns the kinds whose only children are Deployments and Services. No cluster here has volumes for
+/// the pods of a StatefulSet.
+pub(crate) fn kinds_with_deployments() -> Vec<&'static Kind> {
+    let is_known = |owned: &Owned| [DEPLOYMENT, SERVICE].contains(&owned.kind);
+    let operators = OPERATORS.iter();
+    operators
+        .filter(|operator| operator.owns().iter().all(is_known))
+        .map(|operator| operator.kind())
+        .collect()
 }
 
 pub(crate) fn crd_path(kind: &Kind) -> String {

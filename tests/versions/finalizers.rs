@@ -38,7 +38,7 @@ async fn store(env: &TestEnv, namespace: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn negative_objects_lose_their_finalizers_in_the_old_version_and_in_the_new() {
     let env = TestEnv::with_api_server().await;
-    env.apply_crds(original::crd).await;
+    original::install_crds(&env).await;
     env.cluster.start_controllers().expect("controllers");
     for namespace in [FOREGROUND, OLD, NEW] {
         store(&env, namespace).await;

@@ -4,10 +4,11 @@
 //! served: docs/operations.md.
 
 use quartet_operator::api::{Kind, memcached};
-use quartet_operator::packaging::{crd, kinds};
+use quartet_operator::packaging::crd;
 use serde_json::{Value, json};
 
 use crate::environment::{TestEnv, collection, crd_path, object, path};
+use crate::original::kinds;
 use crate::shared::Exclusive;
 
 const MEMCACHED: &Kind = &memcached::KIND;

@@ -3,21 +3,41 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use quartet_operator::api::Kind;
+use quartet_operator::packaging;
 use serde_json::{Value, json};
+use testkit::is_original;
+
+use crate::environment::TestEnv;
 
 const MEMCACHED: &str = include_str!("../support/original/crds/memcacheds.yaml");
 const NGINX: &str = include_str!("../support/original/crds/nginxes.yaml");
 const ELASTIC_WEB: &str = include_str!("../support/original/crds/elasticwebs.yaml");
 const HELLO_WORLD: &str = include_str!("../support/original/crds/helloworlds.yaml");
 
+/// Returns the kinds that had an original operator.
+pub(crate) fn kinds() -> Vec<&'static Kind> {
+    let mut kinds = packaging::kinds();
+    kinds.retain(|kind| is_original(kind.kind));
+    kinds
+}
+
+/// Installs the CRDs of the original operators.
+pub(crate) async fn install_crds(env: &TestEnv) {
+    for kind in kinds() {
+        let crd = serde_json::to_value(crd(kind)).expect("JSON");
+        let applied = env.apply_crd(kind, crd).await;
+        applied.expect("the API server accepts the CRD");
+    }
+}
+
 /// Returns the CRD that the original operator of this kind installed.
-pub(crate) fn crd(kind: &Kind) -> CustomResourceDefinition {
+fn crd(kind: &Kind) -> CustomResourceDefinition {
     let text = match kind.kind {
         "Memcached" => MEMCACHED,
         "Nginx" => NGINX,
         "ElasticWeb" => ELASTIC_WEB,
         "HelloWorld" => HELLO_WORLD,
-        other => panic!("the old operators had no {other}"),
+        other => panic!("the original operators had no {other}"),
     };
     serde_saphyr::from_str(text).expect("YAML")
 }

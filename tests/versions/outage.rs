@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use quartet_operator::api::Kind;
 use quartet_operator::api::conversion::convert;
-use quartet_operator::packaging::{crd, kinds, sample};
+use quartet_operator::packaging::{crd, sample};
 use serde_json::{Value, json};
 
-use crate::environment::{TestEnv, collection, is_ready_with, object, path};
+use crate::environment::{
+    TestEnv, collection, is_ready_with, kinds_with_deployments as kinds, object, path,
+};
 
 const OUTAGE: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "live";

@@ -1,9 +1,9 @@
 //! The children of a resource depend on its spec and not on its history: for every ordered pair (a,
-//! b) of values of every field of both versions, changing from a to b gives the children that
-//! creating with b gives. The versions of the writes alternate, so that b replaces what was written
-//! in the other version; with `PAIRS=all`, as in `make test-nightly`, b is also written in the
-//! version of a. A value that the API server or the operator rejects changes nothing. The
-//! version of the first write is random; `PAIRS_SEED` repeats a run.
+//! b) of values of every field of both versions that may change freely, changing from a to b gives the
+//! children that creating with b gives. The versions of the writes alternate, so that b replaces what
+//! was written in the other version; with `PAIRS=all`, as in `make test-nightly`, b is also written in
+//! the version of a. A value that the API server or the operator rejects changes nothing. The version
+//! of the first write is random; `PAIRS_SEED` repeats a run.
 //!
 //! The values come from the schemas, and the API server decides which of them are valid. One
 //! manager reconciles all resources, whose fields are walked concurrently.
@@ -19,11 +19,11 @@ use std::time::Instant;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use quartet_operator::api::{Kind, Version};
-use quartet_operator::packaging::kinds;
 use serde_json::Value;
 
 use self::resource::{Children, Expected, Outcome, Walker, Walks};
 use self::values::Walked;
+use crate::environment::kinds_with_deployments;
 use crate::shared::BOTH_VERSIONS;
 
 const NAMESPACE: &str = "pairs";
@@ -238,7 +238,7 @@ async fn changing_a_field_gives_the_children_that_creating_with_its_value_gives(
     let walks = Walks::new(&env, NAMESPACE);
     let started = Instant::now();
 
-    let every_field = kinds().into_iter().flat_map(|kind| {
+    let every_field = kinds_with_deployments().into_iter().flat_map(|kind| {
         let versions = [&kind.spoke, &kind.hub].into_iter();
         versions.flat_map(move |version| {
             let fields = values::fields(version).into_iter();

@@ -86,8 +86,8 @@ fn free() -> MutexGuard<'static, Vec<Arc<Cluster>>> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An API server that one test uses, without CRDs and webhooks at first. The test applies all four
-/// CRDs and keeps the name of a namespace to itself: no controller deletes namespaces. It
+/// An API server that one test uses, without CRDs and webhooks at first. The test applies the
+/// CRDs of all kinds and keeps the name of a namespace to itself: no controller deletes namespaces. It
 /// dereferences to [`TestEnv`].
 pub(crate) struct Exclusive {
     env: TestEnv,

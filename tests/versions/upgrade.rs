@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use quartet_operator::api::conversion::convert;
 use quartet_operator::api::{Kind, Version};
-use quartet_operator::packaging::{crd, kinds};
+use quartet_operator::packaging::crd;
 use serde_json::{Value, json};
 
 use crate::environment::{TestEnv, collection, crd_path, is_ready_with, object, path};
-use crate::original;
+use crate::original::{self, kinds};
 
 /// A namespace without a manager.
 const ODD: &str = "odd";
@@ -144,7 +144,7 @@ async fn until_owned_in(env: &TestEnv, version: fn(&Kind) -> &Version) {
 /// Creates the cluster as the original operators left it, with the objects of [`ODD`] and [`LIVE`].
 async fn cluster_of_the_old_operators() -> TestEnv {
     let env = TestEnv::with_api_server().await;
-    env.apply_crds(original::crd).await;
+    original::install_crds(&env).await;
     env.cluster.start_controllers().expect("controllers");
     env.create_namespace(ODD).await;
     env.create_namespace(LIVE).await;

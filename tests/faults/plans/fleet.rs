@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use super::life::{KINDS, Stored};
 use crate::oracle::process::{Process, Seen};
 use crate::oracle::status::Statuses;
-use crate::rig::{STRANGER, WATCHED, stranger};
+use crate::rig::{CONTROLLERS, STRANGER, WATCHED, stranger};
 use testkit::Manager;
 use testkit::{DEADLINE, DEPLOYMENT, Kind, Limit, NAMESPACE, SERVICE, TestEnv};
 
@@ -100,7 +100,10 @@ impl Fleet {
         let config = self.proxy.kubeconfig(&user, &["system:masters"]);
         let file = std::env::temp_dir().join(format!("{user}.kubeconfig"));
         std::fs::write(&file, config.to_string()).expect("written");
-        let flags = [format!("--watch-namespace={namespace}")];
+        let flags = [
+            format!("--watch-namespace={namespace}"),
+            CONTROLLERS.to_owned(),
+        ];
         let manager = Manager::start(&file, &flags);
         self.id.store(manager.id(), Ordering::SeqCst);
         managers.running = Some(manager);

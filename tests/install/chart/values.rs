@@ -1,5 +1,6 @@
 //! Each value appears where it belongs, and an invalid one is rejected with a message.
 
+use quartet_operator::packaging::kinds;
 use serde_json::{Value, json};
 
 use super::{bundle, chart, deployment, find, modes, template};
@@ -20,8 +21,8 @@ fn a_provided_certificate_is_mounted_and_its_authority_is_registered() {
     }
     assert_eq!(
         registered,
-        4 + 8,
-        "four CRDs, and webhooks of two versions of each"
+        3 * kinds().len(),
+        "the CRD of each kind, and the webhooks of its two versions"
     );
     let pod = &deployment(&objects)["spec"]["template"]["spec"];
     let volume =

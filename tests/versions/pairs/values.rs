@@ -59,7 +59,9 @@ fn fields_of(shape: &'static Shape) -> Fields {
 }
 
 fn collect(version: &Version, parents: &[&'static str], fields: Fields, found: &mut Vec<Walked>) {
-    for field in fields.iter() {
+    // A field with a transition rule may not change from any value to any other.
+    let is_free = |field: &&Field| field.transition.is_none() && !field.shape.has_transitions();
+    for field in fields.iter().filter(is_free) {
         let path = [parents, &[field.name.as_str()]].concat();
         let mut values = vec![None];
         match &field.shape {

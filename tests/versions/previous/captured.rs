@@ -5,13 +5,13 @@
 use std::path::PathBuf;
 
 use quartet_operator::api::conversion::convert;
-use quartet_operator::packaging::kinds;
 use serde_json::{Map, Value, json};
 use testkit::Limit;
 
 use super::installation::{CONFIGURATION, NAMESPACE, Release, install, start, stop, until_served};
 use super::load::{self, Asked, LIVE};
 use crate::environment::{DEADLINE, TestEnv, collection, crd_path, is_ready_with, path};
+use crate::original::kinds;
 
 const LEFT: &str = include_str!("left-by-0.1.0.json");
 

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use quartet_operator::packaging::kinds;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use testkit::{Answer, Limit, Manager, http, own_address};
 
 use crate::environment::{DEADLINE, TestEnv, crd_path};
+use crate::original::kinds;
 
 pub(crate) const NAMESPACE: &str = "quartet-operator-system";
 /// The default image of Nginx and HelloWorld in 0.1.0.
@@ -163,8 +163,8 @@ pub(crate) async fn stop(env: &TestEnv, replica: Replica) {
     assert!(!exit.log.contains("panicked"), "{}", exit.log);
 }
 
-/// Waits until the API server calls the webhooks of every kind: each converts, and each rejects
-/// what it must.
+/// Waits until the API server calls the webhooks of every kind of the previous release: each converts,
+/// and each rejects what it must.
 pub(crate) async fn until_served(env: &TestEnv) {
     for kind in kinds() {
         let crd = |crd: &Value| {

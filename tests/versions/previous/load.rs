@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use quartet_operator::api::conversion::convert;
 use quartet_operator::api::{Kind, Version};
-use quartet_operator::packaging::kinds;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::environment::{TestEnv, collection, is_ready_with, object, path};
+use crate::original::kinds;
 
 /// The namespace of the resources.
 pub(crate) const LIVE: &str = "live";

@@ -22,6 +22,9 @@ const RECONCILES: &str = "controller_runtime_reconcile_total{";
 
 const PLAIN_METRICS: &str = "--metrics-secure=false";
 
+/// The kinds that are measured, which are those of the peers.
+const CONTROLLERS: &str = "--controllers=memcached,nginx,elasticweb,helloworld";
+
 /// The group that may do everything.
 const ALL_RIGHTS: &str = "system:masters";
 
@@ -46,7 +49,7 @@ impl Subject {
             name: NAMES[0],
             binary: binary.to_owned(),
             agent: "quartet-operator/",
-            alone: &[PLAIN_METRICS, "--leader-elect=false"],
+            alone: &[PLAIN_METRICS, CONTROLLERS, "--leader-elect=false"],
         }
     }
 
@@ -108,6 +111,7 @@ impl Manager {
     pub(crate) fn replica(cluster: &Cluster, subject: &Subject, name: &str) -> Result<Self, Error> {
         let flags = [
             PLAIN_METRICS,
+            CONTROLLERS,
             "--leader-elect",
             "--leader-election-namespace=default",
         ];
