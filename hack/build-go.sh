@@ -13,6 +13,9 @@
 # Standard output is only the path; progress goes to standard error.
 set -eu
 
+# Of hack/test.sh, for small programs.
+unset GOGC GOMEMLIMIT
+
 fail() {
     echo "build-go: $*" >&2
     exit 1

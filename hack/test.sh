@@ -14,8 +14,8 @@
 set -uo pipefail
 
 # For kubectl, Helm and others that live for seconds with a small heap: memory is cheaper than the
-# default of a collection whenever it has doubled. The limit is for a Go compiler that a test runs.
-export GOGC=400 GOMEMLIMIT=1GiB
+# default of a collection whenever it has doubled. hack/build-go.sh compiles without them.
+export GOGC=${GOGC:-400} GOMEMLIMIT=${GOMEMLIMIT:-1GiB}
 
 # cargo runs this instead of each test binary, with its arguments, environment and folder: it
 # records them and runs nothing.

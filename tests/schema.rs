@@ -367,12 +367,14 @@ async fn a_name_that_no_service_can_have_is_rejected_if_a_service_is_desired() {
     let client = client().await;
     let name = BTreeSet::from(["metadata.name".to_owned()]);
     let long = "a".repeat(64);
+    let mut rejecting = BTreeSet::new();
     for operator in OPERATORS {
         let kind = operator.kind();
         for version in [&kind.spoke, &kind.hub] {
             let served = Served::of(&client, kind, version).await;
             let sample = sample::sample(kind, version).unwrap()["spec"].take();
             let wanted = if makes_service(*operator, version, &sample) {
+                rejecting.insert(kind.kind);
                 name.clone()
             } else {
                 BTreeSet::new()
@@ -392,4 +394,6 @@ async fn a_name_that_no_service_can_have_is_rejected_if_a_service_is_desired() {
             );
         }
     }
+    assert!(rejecting.contains("ElasticWeb"), "{rejecting:?}");
+    assert!(!rejecting.contains("Memcached"), "{rejecting:?}");
 }

@@ -31,9 +31,11 @@ async fn remove(env: &TestEnv, kind: Kind) {
     if let Err(status) = env.api.delete(&path).await {
         assert_eq!(status.code, 404, "{status:?}");
     }
-    let (mut limit, objects) = (Limit::new(DEADLINE), env.path(kind, ""));
-    while env.api.get(&path).await.is_ok() || env.api.get(&objects).await.is_ok() {
-        limit.pause(|| format!("{name} is still there")).await;
+    let mut limit = Limit::new(DEADLINE);
+    for path in [path, env.path(kind, "")] {
+        while !env.api.get(&path).await.is_err_and(|it| it.code == 404) {
+            limit.pause(|| format!("{path} is still there")).await;
+        }
     }
 }
 

@@ -88,7 +88,7 @@ async fn every_feature_sample_does_what_its_comment_says() {
         );
         check(&Sample { env: &env, text }).await;
     }
-    // The only object of theirs outside the namespace.
+    // Outside the namespace.
     let class = "/apis/scheduling.k8s.io/v1/priorityclasses/quartet-operator-sample";
     env.api.delete(class).await.expect("deleted");
 }

@@ -203,7 +203,7 @@ impl TestEnv {
     /// Waits until no object exists at `path`.
     pub(crate) async fn until_gone(&self, path: &str) {
         let mut limit = Limit::new(DEADLINE);
-        while self.get(path).await.is_ok() {
+        while !self.get(path).await.is_err_and(|status| status.code == 404) {
             limit.pause(|| format!("{path} still exists")).await;
         }
     }

@@ -136,6 +136,13 @@ async fn reset(env: &TestEnv) {
     let memcached = object(MEMCACHED, &MEMCACHED.spoke, "reset", json!({"size": 1}));
     env.until_created(&format!("{target}?dryRun=All"), &memcached)
         .await;
+    // The first list after a change of a CRD may be answered with 429. A deletion that gets this answer is
+    // repeated only after five minutes (apiextensions-apiserver, pkg/controller/finalizer).
+    for kind in kinds() {
+        for version in [&kind.spoke, &kind.hub] {
+            env.until(&list_path(kind, version), "open", |_| true).await;
+        }
+    }
     for kind in kinds() {
         env.delete(&crd_path(kind)).await.expect("deleted");
     }

@@ -4,6 +4,7 @@
 mod readiness;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -324,5 +325,9 @@ fn kwok_stages(binaries: &Binaries) -> Result<&'static str> {
     let output = Command::new(&program)
         .output()
         .doing(|| format!("running {}", program.display()))?;
+    if !output.status.success() {
+        return Err(io::Error::other(output.status.to_string()))
+            .doing(|| format!("running {}", program.display()));
+    }
     Ok(STAGES.get_or_init(|| String::from_utf8_lossy(&output.stdout).into_owned()))
 }

@@ -52,7 +52,7 @@ async fn an_apply_that_gives_back_its_place_is_not_repeated_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_failure_is_reported_for_a_minute_and_degrades_nothing_while_its_place_is_taken() {
+async fn one_failure_is_reported_for_a_minute_and_degrades_nothing() {
     let scenario = answered_with(500).await;
     scenario.reconcile().await.expect_err("it failed");
     assert!(another_may_begin(&scenario));
