@@ -149,6 +149,8 @@ impl Shell {
     fn state(&self) -> String {
         let said = self.run(
             "kubectl get pods,csv,installplans -A -o wide; \
+             kubectl get clusterextensions,clustercatalogs \
+                 -o jsonpath='{range .items[*]}{.metadata.name}: {.status.conditions}{\"\\n\"}{end}'; \
              kubectl get events -A --sort-by=.lastTimestamp | tail -n 25; \
              kubectl logs -n quartet-operator-system --tail=20 --prefix \
                  -l control-plane=controller-manager",
