@@ -62,23 +62,12 @@ plural_of() {
     esac
 }
 
-# All names of the other types, whatever their group: `kubectl get NAME` finds one type. First the short names
-# and the categories of Kubernetes, then its types (`kubectl api-resources`), then the kinds here.
-names="all cj cm crd crds cs csr deploy ds ep ev hpa ing ip limits netpol no ns pc pdb po pv pvc quartet quota rc rs sa
-    sc sts svc vac"
-for type in apiservice binding certificatesigningrequest clusterrole clusterrolebinding componentstatus configmap \
-    controllerrevision cronjob csidriver csinode csistoragecapacity customresourcedefinition daemonset deployment \
-    deviceclass endpoint endpointslice event flowschema horizontalpodautoscaler ingress ingressclass ipaddress job \
-    lease limitrange localsubjectaccessreview mutatingadmissionpolicy mutatingadmissionpolicybinding \
-    mutatingwebhookconfiguration namespace networkpolicy node persistentvolume \
-    persistentvolumeclaim pod poddisruptionbudget podtemplate priorityclass prioritylevelconfiguration replicaset \
-    replicationcontroller resourceclaim resourcequota resourceslice role rolebinding runtimeclass secret \
-    selfsubjectaccessreview selfsubjectreview selfsubjectrulesreview service serviceaccount servicecidr statefulset \
-    storageclass subjectaccessreview tokenreview validatingadmissionpolicy validatingadmissionpolicybinding \
-    validatingwebhookconfiguration volumeattachment volumeattributesclass; do
-    plural_of "$type"
-    names+=" $type $plural"
-done
+# All names of the other types, whatever their group: `kubectl get NAME` finds one type.
+names=
+while read -r name; do
+    plural_of "$name"
+    names+=" $name $plural"
+done < <(grep -v '^#' hack/kind/names.txt)
 names+=" $(sed -nE 's/^    (kind|plural|short_name): "(.*)",$/\L\2/p' src/api/*.rs | tr '\n' ' ')"
 
 plural_of "$kind"

@@ -2,31 +2,17 @@
 //! source: they report no warnings, and the catalog holds what opm renders of the bundle.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::process::Command;
 
 use serde_json::Value;
+use testkit::built;
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn opm() -> &'static Path {
-    static OPM: OnceLock<PathBuf> = OnceLock::new();
-    OPM.get_or_init(|| {
-        let build = Command::new(repository().join("hack/build-go.sh"))
-            .arg(repository().join("hack/olm"))
-            .stderr(Stdio::inherit())
-            .output()
-            .expect("hack/build-go.sh runs");
-        assert!(build.status.success(), "opm cannot be built, see above");
-        let folder = String::from_utf8(build.stdout).expect("UTF-8");
-        Path::new(folder.trim()).join("opm")
-    })
-}
-
 fn rendered(arguments: &[&str]) -> Vec<Value> {
-    let run = Command::new(opm())
+    let run = Command::new(built("hack/olm").join("opm"))
         .args(["render", "--output", "yaml"])
         .args(arguments)
         .current_dir(repository())

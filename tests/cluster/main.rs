@@ -4,7 +4,6 @@
 
 mod adoption;
 mod blocked;
-mod built;
 mod cost;
 mod definitions;
 mod drift;

@@ -14,6 +14,14 @@ async fn test_env(name: &str) -> Arc<TestEnv> {
     Arc::new(TestEnv::without_manager(name).await)
 }
 
+async fn leader_and_standby(env: &TestEnv) -> (Replica, Replica) {
+    let leader = start_admin(env, "a");
+    leader.until_leading().await;
+    let standby = start_admin(env, "b");
+    standby.until_logged("\"standing by\"").await;
+    (leader, standby)
+}
+
 async fn edit(env: &TestEnv, patch: Value) {
     env.patch(LEASE, LEASE_NAME, patch).await.expect("patched");
 }
@@ -31,10 +39,7 @@ fn abandoned_lease(renewed: jiff::Timestamp) -> Value {
 #[tokio::test]
 async fn a_deleted_lease_is_recreated_by_the_leader() {
     let env = test_env("deleted").await;
-    let mut leader = start_admin(&env, "a");
-    leader.until_leading().await;
-    let mut standby = start_admin(&env, "b");
-    standby.until_logged("\"standing by\"").await;
+    let (mut leader, mut standby) = leader_and_standby(&env).await;
     let before = lease(&env).await;
     let began = Instant::now();
     env.delete(LEASE, LEASE_NAME).await;
@@ -86,10 +91,7 @@ async fn assert_lost(mut leader: Replica, why: &str) {
 #[tokio::test]
 async fn a_leader_exits_if_the_lease_has_another_holder_and_that_lease_must_expire() {
     let env = test_env("given-away").await;
-    let leader = start_admin(&env, "a");
-    leader.until_leading().await;
-    let standby = start_admin(&env, "b");
-    standby.until_logged("\"standing by\"").await;
+    let (leader, standby) = leader_and_standby(&env).await;
     let began = Instant::now();
     edit(&env, json!({"spec": {"holderIdentity": "somebody"}})).await;
     assert_lost(leader, "the lease is held by somebody").await;
@@ -108,10 +110,7 @@ async fn a_leader_exits_if_the_lease_has_another_holder_and_that_lease_must_expi
 #[tokio::test]
 async fn a_leader_exits_if_its_lease_is_emptied_and_the_next_acquires_it_at_once() {
     let env = test_env("emptied").await;
-    let leader = start_admin(&env, "a");
-    leader.until_leading().await;
-    let standby = start_admin(&env, "b");
-    standby.until_logged("\"standing by\"").await;
+    let (leader, standby) = leader_and_standby(&env).await;
     let began = Instant::now();
     edit(&env, json!({"spec": null})).await;
     assert_lost(leader, "").await;

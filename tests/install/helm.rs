@@ -1,33 +1,21 @@
 //! A real Helm, built from its module: its command, its output, and value files for it.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::rendered::{self, repository};
+use crate::rendered;
+use testkit::built;
 
 /// Returns a command for the Helm of `hack/helm`, with folders of its own.
 pub(crate) fn helm() -> Command {
-    static HELM: OnceLock<PathBuf> = OnceLock::new();
-    let mut helm = Command::new(HELM.get_or_init(built));
+    let mut helm = Command::new(built("hack/helm").join("helm"));
     let home = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("helm");
     for kind in ["CACHE", "CONFIG", "DATA"] {
         helm.env(format!("HELM_{kind}_HOME"), home.join(kind));
     }
     helm
-}
-
-fn built() -> PathBuf {
-    let build = Command::new(repository().join("hack/build-go.sh"))
-        .arg(repository().join("hack/helm"))
-        .stderr(Stdio::inherit())
-        .output()
-        .expect("hack/build-go.sh runs");
-    assert!(build.status.success(), "Helm cannot be built, see above");
-    let folder = String::from_utf8(build.stdout).expect("UTF-8");
-    PathBuf::from(folder.trim()).join("helm")
 }
 
 /// Returns Helm's output, or its error.

@@ -313,26 +313,18 @@ fn naming(kind: &str) -> impl Fn(&str) -> bool + use<> {
 
 #[test]
 fn the_four_kinds_are_named_by_any_word_and_others_by_what_means_nothing_else() {
-    for line in [
-        "let memcached_port = 1;",
-        "\"memcacheds\"",
-        "use super::memcached::KIND;",
+    for (kind, is_named, line) in [
+        ("Memcached", true, "let memcached_port = 1;"),
+        ("Memcached", true, "\"memcacheds\""),
+        ("Memcached", true, "use super::memcached::KIND;"),
+        ("Cache", true, "if kind.kind == \"Cache\" {"),
+        ("Cache", true, "\"Cache\" | \"Nginx\" => 1,"),
+        ("Cache", true, "use super::cache::KIND;"),
+        ("Cache", true, "use crate::operators::cache::Cache;"),
+        ("Cache", false, "use super::cache::Cache;"),
+        ("Cache", false, "let cache = \"cache\";"),
+        ("Cache", false, "use crate::controller::cache::KINDS;"),
     ] {
-        assert!(naming("Memcached")(line), "{line}");
-    }
-    for line in [
-        "if kind.kind == \"Cache\" {",
-        "\"Cache\" | \"Nginx\" => 1,",
-        "use super::cache::KIND;",
-        "use crate::operators::cache::Cache;",
-    ] {
-        assert!(naming("Cache")(line), "{line}");
-    }
-    for line in [
-        "use super::cache::Cache;",
-        "let cache = \"cache\";",
-        "use crate::controller::cache::KINDS;",
-    ] {
-        assert!(!naming("Cache")(line), "{line}");
+        assert_eq!(naming(kind)(line), is_named, "{kind}: {line}");
     }
 }

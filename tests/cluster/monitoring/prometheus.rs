@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::built::built;
+use testkit::built;
 use testkit::{Limit, http};
 
 /// The most time to wait for any state, on an idle machine.

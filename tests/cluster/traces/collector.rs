@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::built::built;
+use testkit::built;
 
 /// A running collector, stopped when dropped.
 pub(crate) struct Collector {

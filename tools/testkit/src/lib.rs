@@ -1,10 +1,11 @@
 //! Shared code of tests with real processes: JSON requests to an API server, a namespace with a
-//! manager, a manager's process and its requests, HTTP requests to its servers. It is independent
-//! of the operators' code, and asserts nothing.
+//! manager, a manager's process and its requests, HTTP requests to its servers, third-party programs.
+//! It is independent of the operators' code, and asserts nothing.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // other processes' real time
 
 mod api;
 pub mod audit;
+mod built;
 mod environment;
 pub mod http;
 #[allow(missing_docs)] // their names say it
@@ -20,6 +21,7 @@ pub use devcluster::load_factor;
 
 pub use self::api::{Answer, ApiServer, Retries};
 pub use self::audit::Request;
+pub use self::built::built;
 pub use self::environment::{TestEnv, condition, crds, is_ready};
 pub use self::kinds::*;
 pub use self::limit::Limit;

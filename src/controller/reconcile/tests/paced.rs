@@ -184,30 +184,6 @@ async fn a_rollout_without_a_clear_answer_keeps_its_place_until_it_is_known_not_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_complete_rollout_frees_its_place_although_the_next_apply_fails() {
-    // The cache has version 9.
-    for (version, may_another) in [(9, true), (12, false)] {
-        let live = Mutex::new(Value::Null);
-        let scenario = of_another_default_at(move |line, body| {
-            let mut live = live.lock().expect("not poisoned");
-            if line.contains("/status") {
-                return willing(line, body);
-            } else if line == GET {
-                return Some((200, live.clone()));
-            }
-            *live = applied(body, version);
-            stamp_as_desired(&mut live, 7);
-            refusal(500, "no", "", "")
-        })
-        .await;
-        let pacer = &scenario.reconciler.pacer;
-        assert!(pacer.may_begin(&ObjectKey::new("ns", "cache")));
-        scenario.reconcile().await.expect_err("no answer");
-        assert_eq!(another_may_begin(&scenario), may_another, "{version}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_resource_whose_deployment_is_gone_has_no_place() {
     let scenario = in_a_paced_rollout().await;
     let paused = json!({"quartet-operator.example.com/paused": "true"});

@@ -9,8 +9,9 @@ use super::paced::{another_may_begin, of_another_default_at, stamp_as_desired};
 use super::{FORCE, GET, Scenario, applied, refusal, willing};
 use crate::controller::object::ObjectKey;
 
-/// The API server answers each apply of the other default with `code`, and executes none.
-async fn answered_with(code: u16) -> Scenario {
+/// The API server answers each apply of the other default with `code`, and executes none. The Deployment is
+/// as it was, at this `version`; the cache has version 9.
+async fn answered_with(code: u16, version: u32) -> Scenario {
     let live = Mutex::new(Value::Null);
     of_another_default_at(move |line, body| {
         let mut live = live.lock().expect("not poisoned");
@@ -19,8 +20,7 @@ async fn answered_with(code: u16) -> Scenario {
         } else if line == GET {
             return Some((200, live.clone()));
         }
-        // As it was, at the version in the cache.
-        *live = applied(body, 9);
+        *live = applied(body, version);
         stamp_as_desired(&mut live, 7);
         refusal(code, "denied by policy", "", "")
     })
@@ -35,7 +35,7 @@ fn applies(scenario: &Scenario) -> usize {
 #[tokio::test(start_paused = true)]
 async fn an_apply_that_gives_back_its_place_is_not_repeated_at_once() {
     for code in [403, 422, 500] {
-        let scenario = answered_with(code).await;
+        let scenario = answered_with(code, 9).await;
         for _ in 0..5 {
             let _ = scenario.reconcile().await;
             // It is free for others, and the resource is woken when they have ended.
@@ -52,8 +52,19 @@ async fn an_apply_that_gives_back_its_place_is_not_repeated_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_complete_rollout_frees_its_place_although_the_next_apply_fails() {
+    for (version, may_another) in [(9, true), (12, false)] {
+        let scenario = answered_with(500, version).await;
+        let pacer = &scenario.reconciler.pacer;
+        assert!(pacer.may_begin(&ObjectKey::new("ns", "cache")));
+        scenario.reconcile().await.expect_err("no answer");
+        assert_eq!(another_may_begin(&scenario), may_another, "{version}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_failure_is_reported_for_a_minute_and_degrades_nothing() {
-    let scenario = answered_with(500).await;
+    let scenario = answered_with(500, 9).await;
     scenario.reconcile().await.expect_err("it failed");
     assert!(another_may_begin(&scenario));
     for _ in 0..3 {
@@ -72,7 +83,7 @@ async fn one_failure_is_reported_for_a_minute_and_degrades_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_that_lasts_degrades_its_resource_although_others_take_the_place() {
-    let scenario = answered_with(500).await;
+    let scenario = answered_with(500, 9).await;
     let another = ObjectKey::new("ns", "another");
     for _ in 0..3 {
         scenario.reconcile().await.expect_err("it failed");
