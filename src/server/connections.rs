@@ -51,6 +51,8 @@ pub(super) struct Connections {
     table: Mutex<Table>,
     /// The number of open connections.
     open: watch::Sender<usize>,
+    /// The number of connections that were closed to free a slot and have not ended yet.
+    evicted: watch::Sender<usize>,
     /// Responses ask their clients to close the connection.
     pub(super) closing: CancellationToken,
     /// The listener accepts the connections in the kernel's queue, and closes.
@@ -112,10 +114,20 @@ impl Connections {
             counters,
             table: Mutex::default(),
             open: watch::Sender::default(),
+            evicted: watch::Sender::default(),
             closing: CancellationToken::new(),
             close_listener: CancellationToken::new(),
             listener_closed: CancellationToken::new(),
         })
+    }
+
+    /// Waits until few connections that were closed have not ended. A flood is accepted no faster than
+    /// the tasks that it ends give back their file and memory, although these wait for a processor.
+    pub(super) async fn wait_for_evicted(&self) {
+        let most = self.limits.connections / 2;
+        let mut evicted = self.evicted.subscribe();
+        // The sender is not dropped meanwhile, so there is no error.
+        let _ = evicted.wait_for(|evicted| *evicted <= most).await;
     }
 
     /// A slot for a new connection; closes another connection if necessary. `None` if all connections
@@ -131,6 +143,7 @@ impl Connections {
             let victim = table.victim(peer)?;
             table.remove(&victim);
             victim.close();
+            self.evicted.send_modify(|evicted| *evicted += 1);
             self.counters.evicted.inc();
         }
         let number = table.next;
@@ -152,7 +165,9 @@ impl Connections {
     /// Removes a connection that has ended.
     pub(super) fn leave(&self, slot: &Slot) {
         let mut table = self.table.lock();
-        table.remove(slot);
+        if !table.remove(slot) {
+            self.evicted.send_modify(|evicted| *evicted -= 1);
+        }
         self.open.send_replace(table.len());
         self.counters.connections.dec();
     }
@@ -212,13 +227,16 @@ impl Table {
         slots.insert(slot.number, Arc::clone(slot));
     }
 
-    fn remove(&mut self, slot: &Slot) {
-        if let Entry::Occupied(mut slots) = self.by_peer.entry(slot.peer) {
-            slots.get_mut().remove(&slot.number);
-            if slots.get().is_empty() {
-                slots.remove();
-            }
+    /// Returns whether the connection was in the table.
+    fn remove(&mut self, slot: &Slot) -> bool {
+        let Entry::Occupied(mut slots) = self.by_peer.entry(slot.peer) else {
+            return false;
+        };
+        let removed = slots.get_mut().remove(&slot.number);
+        if slots.get().is_empty() {
+            slots.remove();
         }
+        removed.is_some()
     }
 
     /// Selects the connection to close for a new one from `newcomer`.

@@ -122,6 +122,7 @@ impl AddrListener<Stream, Peer> for Listener {
 
     async fn accept_stream(&self) -> io::Result<(Stream, Peer)> {
         loop {
+            self.connections.wait_for_evicted().await;
             let (socket, peer) = self.next().await;
             // A response is one small write. Nagle's algorithm would delay it by up to 40 ms.
             let _ = socket.set_nodelay(true);

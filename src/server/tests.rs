@@ -240,6 +240,32 @@ async fn the_address_with_the_most_connections_gives_way() {
     server.has_open(7).await;
 }
 
+/// The test is the task of each connection, none of which gets a processor.
+#[tokio::test]
+async fn a_flood_is_accepted_no_faster_than_closed_connections_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let connections = Connections::new(LIMITS, Counters::default());
+    let mut open = std::collections::VecDeque::new();
+    let flood = async {
+        loop {
+            let client = TcpStream::connect(listener.local_addr().unwrap());
+            let (_client, accepted) = tokio::join!(client, listener.accept());
+            connections.wait_for_evicted().await;
+            let (socket, peer) = accepted.unwrap();
+            open.push_back(connections.admit(socket, peer).unwrap());
+        }
+    };
+    let _ = timeout(SECOND, flood).await;
+    let most = LIMITS.connections + LIMITS.connections / 2 + 1;
+    assert_eq!(open.len(), most);
+
+    // The one that was closed first ends.
+    connections.leave(&open.pop_front().unwrap());
+    timeout(SECOND, connections.wait_for_evicted())
+        .await
+        .unwrap();
+}
+
 #[tokio::test]
 async fn calls_in_progress_are_cut_short_only_for_an_address_with_few() {
     let server = start().await;
