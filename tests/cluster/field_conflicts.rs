@@ -145,7 +145,8 @@ async fn two_managers_with_different_defaults_do_not_fight_over_child_or_status(
         let second = journal.filter(|it| it.target.is_write() && it.target.resource == resource);
         (first.count(), second.filter(|it| it.is_committed()).count())
     };
-    let (began, mut limit) = (Instant::now(), Limit::new(LONG));
+    // An apply that the other manager was faster than is repeated after 18 s at the latest.
+    let (began, mut limit) = (Instant::now(), Limit::new(4 * LONG));
     let (mut told, mut applies) = (false, (0, 0));
     // Both managers are still starting.
     while !told || applies.0 < 3 || applies.1 < 3 {
@@ -158,7 +159,9 @@ async fn two_managers_with_different_defaults_do_not_fight_over_child_or_status(
     tokio::time::sleep(LONG).await;
     let (took, applies, statuses) = (began.elapsed(), of("deployments"), of("memcacheds/status"));
     println!("in {took:.0?} the two managers made {applies:?} applies and {statuses:?} statuses");
-    assert!(applies.0 <= 12 && applies.1 <= 12, "{applies:?} applies");
+    let most = 12 + took.as_secs() / 10;
+    let most = usize::try_from(most).expect("a few minutes");
+    assert!(applies.0.max(applies.1) <= most, "{applies:?} applies");
     assert!(statuses.0 + statuses.1 <= 100, "{statuses:?} statuses");
     drop(other);
     let _ = std::fs::remove_file(file);

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::future::join_all;
-use testkit::load_factor;
+use testkit::{Limit, load_factor};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep, timeout};
 
-use crate::MIB;
 use crate::manager::{ADMISSION, GOOD, HOSTILE, Manager, list_of};
+use crate::{DEADLINE, MIB};
 
 /// The duration of each attack.
 const ATTACK: Duration = Duration::from_secs(5);
@@ -18,6 +18,8 @@ const ATTACK: Duration = Duration::from_secs(5);
 const SILENT: [usize; 2] = [600, 1000];
 /// Twice the timeout of the kubelet's probes, on an idle machine.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The kubelet's default of failed probes in a row after which a container counts as not ready.
+const FAILURES: u32 = 3;
 
 /// Keeps `count` connections open that send nothing, and reopens each as soon as it is closed.
 fn silent(manager: &Arc<Manager>, from: u8, count: usize) -> (JoinSet<()>, Arc<AtomicUsize>) {
@@ -52,14 +54,27 @@ async fn probes_are_answered_amid_silent_connections() {
             sleep(Duration::from_millis(1)).await;
         }
         let (mut slowest, mut probes) = (Duration::ZERO, 0);
-        let began = Instant::now();
+        let (began, mut limit) = (Instant::now(), Limit::new(DEADLINE));
+        let mut failures = 0;
         // Longer than the server keeps a silent connection.
-        while began.elapsed() < ATTACK + Duration::from_secs(1) {
+        while began.elapsed() < ATTACK + Duration::from_secs(1)
+            || opened.load(Ordering::Relaxed) <= count
+        {
+            assert!(
+                !limit.is_over(),
+                "silent connections are closed and reopened"
+            );
             for path in ["/healthz", "/readyz"] {
                 let asked = Instant::now();
                 let limit = PROBE_TIMEOUT.mul_f64(load_factor());
                 let answer = timeout(limit, manager.get(path)).await;
-                assert_eq!(answer, Ok(Some(200)), "{path} from address {from}");
+                // The check of the webhook server has a limit of its own, which a busy machine may exceed.
+                let is_busy = path == "/readyz" && answer == Ok(Some(500));
+                if path == "/readyz" {
+                    failures = if is_busy { failures + 1 } else { 0 };
+                }
+                let is_good = answer == Ok(Some(200)) || is_busy && failures < FAILURES;
+                assert!(is_good, "{path} from address {from}: {answer:?}");
                 slowest = slowest.max(asked.elapsed());
                 probes += 1;
             }
@@ -70,7 +85,6 @@ async fn probes_are_answered_amid_silent_connections() {
             "{probes} probes amid {count} silent connections from address {from}, {opened} in all; \
              the slowest took {slowest:?}"
         );
-        assert!(opened > count, "silent connections are closed and reopened");
         drop(clients);
     }
 }

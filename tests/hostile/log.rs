@@ -48,9 +48,8 @@ async fn bad_conversions_log_one_line_in_ten_seconds() {
     let began = tokio::time::Instant::now();
     let before = manager.log().len();
     for _ in 0..CALLS / 50 {
-        let calls = (0..50).map(|_| manager.call(HOSTILE, "/convert", &body));
+        let calls = (0..50).map(|_| manager.patient_call(HOSTILE, "/convert", &body));
         for reply in futures::future::join_all(calls).await {
-            let reply = reply.unwrap();
             assert_eq!(
                 (
                     reply.code,

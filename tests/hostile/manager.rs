@@ -12,7 +12,7 @@ use testkit::{Limit, load_factor};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::MutexGuard;
-use tokio::time::timeout;
+use tokio::time::{Duration, Instant, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -23,6 +23,8 @@ pub(crate) const ADMISSION: &str = "/validate-cache-example-com-v1-memcached";
 pub(crate) const GOOD: u8 = 1;
 /// Hostile clients use this address, as another pod would.
 pub(crate) const HOSTILE: u8 = 2;
+/// The server closes a connection whose handshake takes longer.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// A running manager, killed when dropped.
 pub(crate) struct Manager {
@@ -180,9 +182,23 @@ impl Manager {
 
     /// Like [`Manager::call`] of a good client, whose response must come in time.
     pub(crate) async fn good_call(&self, path: &str, body: &[u8]) -> Reply {
-        let limit = DEADLINE.mul_f64(load_factor());
-        let call = timeout(limit, self.call(GOOD, path, body));
-        call.await.expect("in time").expect("a response")
+        self.patient_call(GOOD, path, body).await
+    }
+
+    /// Like [`Manager::call`], whose response must come in time. On a busy machine a handshake may take
+    /// longer than the server waits for it; the call is then repeated, as by an API server.
+    pub(crate) async fn patient_call(&self, from: u8, path: &str, body: &[u8]) -> Reply {
+        let mut limit = Limit::new(DEADLINE);
+        loop {
+            let began = Instant::now();
+            let call = timeout(DEADLINE.mul_f64(load_factor()), self.call(from, path, body));
+            match call.await.expect("in time") {
+                Err(error) if began.elapsed() >= HANDSHAKE && !limit.is_over() => {
+                    println!("{path} after {:.0?}: {error}", began.elapsed());
+                }
+                reply => return reply.expect("a response"),
+            }
+        }
     }
 
     /// Returns a line of `/proc/<pid>/status`, in bytes, such as the current or the peak resident

@@ -17,7 +17,7 @@ use crate::controller::drift::repairs::Decision;
 use crate::controller::event::transitions;
 use crate::controller::reconcile::outcome::Outcome;
 use crate::controller::reconcile::reconciler::{Reconciler, STALE_RETRY};
-use crate::controller::state::debounce::Difference;
+use crate::controller::state::debounce::{Difference, is_rollout};
 use crate::controller::state::{Write, jittered_retry, key_of};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
@@ -245,14 +245,14 @@ fn is_same_json(one: &str, other: &str) -> bool {
 /// `stored` one: not in the course of a rollout, so that nothing is kept of most resources. Replaced pods
 /// change the status, which is then not a repeated write.
 fn correction(stored: &Status, wanted: &Status) -> Option<u64> {
-    let is_true = |status, type_| {
-        status::condition(status, type_).is_some_and(|condition| condition.status == "True")
-    };
-    let stays_ready = [stored, wanted].iter().all(|it| is_true(it, status::READY));
+    let ready = |status| status::condition(status, status::READY);
+    let is_step = |status| ready(status).is_some_and(|ready| is_rollout(&ready.reason));
+    let is_ready = ready(wanted).is_some_and(|ready| ready.status == "True");
+    let is_first = *stored == Status::default();
     // Each status of this operator has a generation.
-    let is_of_other = stored.observed_generation.is_none() && *stored != Status::default();
-    let may_repeat = stays_ready || is_of_other || is_true(wanted, status::DEGRADED);
-    may_repeat.then(|| content_of(wanted))
+    let is_of_other = stored.observed_generation.is_none();
+    let may_repeat = is_of_other || !is_step(wanted) && !(is_ready && is_step(stored));
+    (may_repeat && !is_first).then(|| content_of(wanted))
 }
 
 fn content_of(status: &Status) -> u64 {

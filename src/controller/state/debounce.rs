@@ -58,7 +58,7 @@ impl Difference {
 }
 
 /// Whether the reason is a step of a rollout without a problem.
-fn is_rollout(reason: &str) -> bool {
+pub(crate) fn is_rollout(reason: &str) -> bool {
     [Reason::RollingOut, Reason::MinimumReplicasUnavailable]
         .iter()
         .any(|step| step.as_str() == reason)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, rolled_out, willing};
 use crate::controller::object::ObjectKey;
@@ -294,6 +294,20 @@ async fn a_status_that_another_manager_keeps_changing_is_written_ever_more_rarel
 
 #[tokio::test(start_paused = true)]
 async fn a_healthy_status_that_another_writer_keeps_changing_is_written_ever_more_rarely() {
+    let counts = |status: &mut Value| status["readyReplicas"] = json!(7);
+    // As written by a manager whose apply fails.
+    let not_ready = |status: &mut Value| {
+        let conditions = status["conditions"].as_array_mut().expect("conditions");
+        let ready = conditions.iter_mut().find(|it| it["type"] == "Ready");
+        let ready = ready.expect("the condition");
+        (ready["status"], ready["reason"]) = (json!("False"), json!("ApplyFailed"));
+    };
+    for change in [counts, not_ready] {
+        fight_about_a_healthy_status(change).await;
+    }
+}
+
+async fn fight_about_a_healthy_status(change: fn(&mut Value)) {
     let scenario = Scenario::new(willing);
     scenario.holds(0, json!({}));
     scenario.reconcile().await.expect("applied");
@@ -306,7 +320,7 @@ async fn a_healthy_status_that_another_writer_keeps_changing_is_written_ever_mor
         let (_, body) = sent.last().expect("a status was written");
         let mut status = body[1]["value"].clone();
         assert_eq!(status["observedGeneration"], 1);
-        status["readyReplicas"] = json!(7);
+        change(&mut status);
         scenario.holds(0, json!({"status": status}));
         next = scenario.reconcile().await.expect("reconciled");
         tokio::time::advance(Duration::from_millis(10)).await;
@@ -318,6 +332,40 @@ async fn a_healthy_status_that_another_writer_keeps_changing_is_written_ever_mor
     tokio::time::advance(Duration::from_secs(15)).await;
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), [STATUS], "one attempt after the wait");
+}
+
+/// The API server rejects each repair, and another manager sees no problem.
+#[tokio::test(start_paused = true)]
+async fn a_failed_apply_that_another_manager_calls_ready_is_written_ever_more_rarely() {
+    let rejects = Arc::new(AtomicBool::new(false));
+    let is_rejected = Arc::clone(&rejects);
+    let scenario = Scenario::new(move |line, body| {
+        match line.contains("/deployments/") && is_rejected.load(Ordering::Relaxed) {
+            true => refusal(409, "the object has been modified", "Conflict", ""),
+            false => willing(line, body),
+        }
+    });
+    scenario.holds(0, json!({}));
+    scenario.reconcile().await.expect("applied");
+    scenario.deployment_is(3, rolled_out(0));
+    scenario.reconcile().await.expect("reconciled");
+    let ready = scenario.sent_ever.lock().expect("not poisoned").clone();
+    let ready = &ready.last().expect("a status was written").1[1]["value"];
+    scenario.sent();
+
+    rejects.store(true, Ordering::Relaxed);
+    let mut edited = rolled_out(0);
+    edited["spec"]["template"]["spec"]["containers"] = json!([]);
+    scenario.deployment_is(4, edited);
+    for _ in 0..40 {
+        scenario.holds(0, json!({"status": ready}));
+        let failed = scenario.reconcile().await.expect_err("the apply fails");
+        assert!(failed.contains("has been modified"), "{failed}");
+        tokio::time::advance(Duration::from_millis(10)).await;
+    }
+    assert_eq!(scenario.condition("Ready").1, "ApplyFailed");
+    let sent = scenario.sent();
+    assert_eq!(sent.iter().filter(|line| *line == STATUS).count(), 6);
 }
 
 /// An original operator that still runs: it sets its finalizer and its status in each reconcile.
@@ -335,7 +383,7 @@ async fn an_older_operator_that_still_runs_is_answered_ever_more_rarely() {
     }
 }
 
-async fn answer_the_older_operator(status: &serde_json::Value) {
+async fn answer_the_older_operator(status: &Value) {
     let scenario = Scenario::new(willing);
     let mut next = Action::AwaitChange;
     for number in 0..40 {
