@@ -14,6 +14,7 @@ mod paced;
 mod refused;
 mod requests;
 mod shards;
+mod status_conflicts;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
