@@ -248,11 +248,11 @@ fn correction(stored: &Status, wanted: &Status) -> Option<u64> {
     let ready = |status| status::condition(status, status::READY);
     let is_step = |status| ready(status).is_some_and(|ready| is_rollout(&ready.reason));
     let is_ready = ready(wanted).is_some_and(|ready| ready.status == "True");
+    let is_of_rollout = is_step(wanted) || is_ready && is_step(stored);
     let is_first = *stored == Status::default();
     // Each status of this operator has a generation.
     let is_of_other = stored.observed_generation.is_none();
-    let may_repeat = is_of_other || !is_step(wanted) && !(is_ready && is_step(stored));
-    (may_repeat && !is_first).then(|| content_of(wanted))
+    (!is_first && (is_of_other || !is_of_rollout)).then(|| content_of(wanted))
 }
 
 fn content_of(status: &Status) -> u64 {
