@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::wanted::Wanted;
 use crate::api_server::RequestError;
+use crate::controller::reconcile::reconciler::STALE_RETRY;
 use crate::controller::state::{Blocker, jittered_retry};
 use crate::operators::{Problem, Reason};
 
@@ -44,9 +45,11 @@ impl ApplyError {
     /// What blocks the child. No request is to be sent for it before the returned time has passed. If it
     /// `gives_back` its slot, that is never zero: a free slot is taken at once, whatever the back-off.
     pub(super) fn blocker(&self, gives_back: bool) -> Option<(Blocker, Duration)> {
-        let shortest = match gives_back {
-            true => jittered_retry(),
-            false => Duration::ZERO,
+        let shortest = match self {
+            _ if !gives_back => Duration::ZERO,
+            // Another writer was faster, and the cache has its change now.
+            ApplyError::Failed(error) if error.is_conflict() => STALE_RETRY,
+            _ => jittered_retry(),
         };
         let (blocker, wait) = match self {
             ApplyError::Blocked(problem, wait) => (Blocker::Problem(problem.clone()), *wait),

@@ -184,6 +184,27 @@ async fn a_rollout_without_a_clear_answer_keeps_its_place_until_it_is_known_not_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_rollout_that_another_writer_was_faster_than_is_tried_again_after_a_second() {
+    let scenario = of_another_default_at(|line, body| match line {
+        line if line.contains("/status") => willing(line, body),
+        // As in the cache.
+        GET => Some((200, applied(&json!({"metadata": {}}), 9))),
+        _ => refusal(409, "the object has been modified", "Conflict", ""),
+    })
+    .await;
+    scenario.reconcile().await.expect_err("the apply fails");
+    assert_eq!(scenario.sent()[0], FORCE);
+    let sends = async || {
+        let _ = scenario.reconcile().await;
+        scenario.sent().contains(&FORCE.to_owned())
+    };
+    tokio::time::advance(Duration::from_millis(900)).await;
+    assert!(!sends().await);
+    tokio::time::advance(Duration::from_millis(100)).await;
+    assert!(sends().await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_resource_whose_deployment_is_gone_has_no_place() {
     let scenario = in_a_paced_rollout().await;
     let paused = json!({"quartet-operator.example.com/paused": "true"});
