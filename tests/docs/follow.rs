@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use devcluster::{Cluster, Options, Process, Program, free_port};
 use regex::Regex;
-use testkit::Limit;
+use testkit::{Limit, bash_line};
 
 use crate::covered::{Elsewhere, Place};
 use crate::document::{Action, Document};
@@ -125,14 +125,12 @@ impl Reader {
 
     /// What a line prints, and whether it succeeded.
     fn say(&self, line: &str) -> Result<(bool, String), String> {
-        let limit = LIMIT.as_secs().to_string();
-        let output = Command::new("timeout")
-            .args(["--kill-after=10", &limit, "bash", "-o", "pipefail", "-c"])
-            .arg(format!("{CLEAN}; {line}"))
+        let output = Command::new("setpriv")
+            .args(bash_line(LIMIT, &format!("{CLEAN}; {line}")))
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .current_dir(&self.folder)
             .output();
-        let output = output.map_err(|error| format!("bash: {error}"))?;
+        let output = output.map_err(|error| format!("setpriv: {error}"))?;
         let said =
             [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
         Ok((output.status.success(), said.concat()))

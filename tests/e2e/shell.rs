@@ -5,8 +5,12 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use testkit::bash_line;
+
 /// The poll interval.
 const POLL: Duration = Duration::from_millis(200);
+/// The longest command builds the images on a busy machine.
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// A folder to run in and variables to run with.
 #[derive(Debug)]
@@ -68,22 +72,13 @@ impl Shell {
     }
 
     fn run_without_printing(&self, line: &str) -> Said {
-        // The longest command builds the images on a busy machine.
         let Output {
             status,
             stdout,
             stderr,
         } = self
-            .command("timeout")
-            .args([
-                "--kill-after=10",
-                "900",
-                "bash",
-                "-o",
-                "pipefail",
-                "-c",
-                line,
-            ])
+            .command("setpriv")
+            .args(bash_line(LIMIT, line))
             .output()
             .expect("bash");
         Said {

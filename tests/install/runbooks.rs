@@ -2,11 +2,12 @@
 //! that need running pods, cert-manager or OLM must fail for exactly that reason.
 
 use std::process::Command;
+use std::time::Duration;
 
 use devcluster::Environment;
 use pulldown_cmark::{Event, Parser};
 use serde_json::{Value, json};
-use testkit::{DEADLINE, Limit};
+use testkit::{DEADLINE, Limit, bash_line};
 
 use crate::private;
 use crate::rendered::repository;
@@ -70,9 +71,9 @@ impl Shell {
     /// Returns whether a line succeeded, and its output.
     fn run(&self, line: &str) -> (bool, String) {
         let watches = line.contains(" --watch");
-        let seconds = if watches { "5" } else { "300" };
-        let output = Command::new("timeout")
-            .args([seconds, "bash", "-o", "pipefail", "-c", line])
+        let limit = Duration::from_secs(if watches { 5 } else { 300 });
+        let output = Command::new("setpriv")
+            .args(bash_line(limit, line))
             .envs(self.environment.variables())
             .output()
             .expect("bash runs");

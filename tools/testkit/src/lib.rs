@@ -39,6 +39,15 @@ pub const AT_REST: Duration = Duration::from_secs(12);
 /// The poll interval.
 pub const POLL: Duration = Duration::from_millis(50);
 
+/// The arguments of `setpriv` that run a line of bash for at most `limit`, in whole seconds. It has a process
+/// group of its own, and ends with the calling thread, also on Ctrl-C.
+pub fn bash_line(limit: Duration, line: &str) -> Vec<String> {
+    let limit = limit.as_secs().to_string();
+    let bash = ["bash", "-o", "pipefail", "-c", line];
+    let timeout = ["--pdeathsig=TERM", "timeout", "--kill-after=10", &limit];
+    timeout.into_iter().chain(bash).map(str::to_owned).collect()
+}
+
 /// Returns an address of this machine, other than loopback, that the endpoints of a Service can
 /// have. No packet is sent; the system only returns the source address that it would use.
 ///
