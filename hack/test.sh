@@ -50,10 +50,9 @@ if ! [[ $jobs =~ ^[1-9][0-9]{0,2}$ && $again =~ ^[0-9]{1,3}$ ]]; then
     echo "test: TEST_JOBS is a whole number from 1 on, TEST_AGAIN from 0 on, not '$jobs' and '$again'" >&2
     exit 64
 fi
-# Those that take longest start first; those that wait (faults, certificates) beside those that
-# compute.
-first=(versions cluster election quartet_operator hostile install rollout
-    components faults command certificates bundle schema)
+# Those that take longest and those that wait start first; those that compute fill the rest.
+first=(versions cluster faults election install rollout hostile certificates
+    quartet_operator components command bundle schema scale)
 
 plan=$(mktemp -d)
 declare -A running=() # binary by process

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use foldhash::quality::FixedState;
+
 use super::fingerprint::fingerprint;
 use super::*;
 
@@ -25,7 +27,7 @@ pub(super) fn explore(setting: Setting) -> Explored {
         stuck: None,
         longest_wait: 0,
     };
-    let mut seen = HashSet::new();
+    let mut seen = HashSet::with_hasher(FixedState::default());
     let first = World::new(setting);
     seen.insert(fingerprint(&first));
     // Depth first: each world on the current path, and its untried actions.

@@ -1,7 +1,9 @@
 //! States that differ only in the absolute time or in the names of versions are equal: they have one
 //! fingerprint.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::BuildHasher as _;
+
+use foldhash::quality::FixedState;
 
 use super::*;
 
@@ -29,9 +31,7 @@ pub(super) fn fingerprint(world: &World) -> u64 {
     }
     rank(&mut world.version);
     (world.time, world.written) = (0, at(0));
-    let mut hasher = DefaultHasher::new();
-    world.hash(&mut hasher);
-    hasher.finish()
+    FixedState::default().hash_one(world)
 }
 
 /// Calls `version` with every version in a world, and `moment` with every time, the offset of its
