@@ -236,7 +236,7 @@ test-binaries:
 
 .PHONY: third-party-programs
 third-party-programs: local-kubernetes
-	@for module in prometheus collector olm operator-sdk helm; do \
+	@for module in prometheus collector opm operator-sdk helm; do \
 		hack/build-go.sh hack/$$module >/dev/null || exit; done
 
 .PHONY: test-nightly
@@ -489,7 +489,7 @@ operator-sdk: ## Build operator-sdk from its module, once, and print where it is
 
 .PHONY: opm
 opm: ## Build opm from its module, once, and print where it is.
-	@echo "$$(hack/build-go.sh hack/olm)/opm"
+	@echo "$$(hack/build-go.sh hack/opm)/opm"
 
 .PHONY: kustomize
 kustomize: ## Build kustomize from its module, once, and print where it is.

@@ -38,7 +38,7 @@ said=$(complaints --select-optional name=operatorhub)
     fail "more than the validator's own deprecation, see above"
 
 if [ -n "$catalog" ]; then
-    opm=$(hack/build-go.sh hack/olm)/opm
+    opm=$(hack/build-go.sh hack/opm)/opm
     echo "\$ opm validate $catalog" >&2
     timeout 120 "$opm" validate "$catalog" >&2 || fail "opm rejects the catalog"
     rendered=$(timeout 120 "$opm" render "$catalog" --output yaml | grep -c '^schema: ') || rendered=0

@@ -12,7 +12,7 @@ fn repository() -> &'static Path {
 }
 
 fn rendered(arguments: &[&str]) -> Vec<Value> {
-    let run = Command::new(built("hack/olm").join("opm"))
+    let run = Command::new(built("hack/opm").join("opm"))
         .args(["render", "--output", "yaml"])
         .args(arguments)
         .current_dir(repository())

@@ -15,7 +15,7 @@ redis_packages="redis-server redis-tools libc6 libatomic1 libjemalloc2 liblzf1 l
 
 # Everything that needs a network is fetched and built before.
 if [ "${1:-}" = fetch ]; then
-    for module in olm olm-v1 operator-sdk coredns cert-manager helm metrics-server; do
+    for module in olm opm olm-v1 operator-sdk coredns cert-manager helm metrics-server; do
         hack/build-go.sh "hack/$module" >/dev/null
     done
     for package in $memcached_packages $nginx_packages $redis_packages; do
@@ -112,7 +112,7 @@ ENTRYPOINT ["/bin/opm"]
 CMD ["serve", "/configs"]
 EOF
 mkdir "$work/opm/configs"
-cp "$olm"/{opm,grpc-health-probe} "$work/opm/"
+cp "$olm/grpc-health-probe" "$(hack/build-go.sh hack/opm)/opm" "$work/opm/"
 image "$work/opm" operator-framework/opm:latest operator-framework/opm:v1.73.0
 
 context scorecard-test <<'EOF'

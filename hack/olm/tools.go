@@ -8,5 +8,4 @@ import (
 	_ "github.com/operator-framework/operator-lifecycle-manager/cmd/copy-content"
 	_ "github.com/operator-framework/operator-lifecycle-manager/cmd/olm"
 	_ "github.com/operator-framework/operator-lifecycle-manager/util/cpb"
-	_ "github.com/operator-framework/operator-registry/cmd/opm"
 )

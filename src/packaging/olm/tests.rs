@@ -262,7 +262,7 @@ fn the_images_of_the_tools_are_of_the_versions_that_hack_builds() {
     let expected = format!("image: quay.io/operator-framework/scorecard-test:{sdk}");
     assert_eq!(images, [expected.as_str()].into());
     let opm = module_version(
-        "hack/olm/go.mod",
+        "hack/opm/go.mod",
         "github.com/operator-framework/operator-registry",
     );
     let files = catalog(&release(), Path::new("catalog")).unwrap();
