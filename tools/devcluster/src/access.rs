@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::error::{Doing, Error, Result};
-use crate::load::load_factor;
 
 impl Cluster {
     /// Runs the kubectl that belongs to this cluster, as its administrator.
@@ -72,17 +71,30 @@ impl Cluster {
     /// 30 s, and until then deleting an owner keeps its children.
     ///
     /// # Errors
-    /// [`Error::Kubectl`] if kubectl failed, with its error output.
+    /// [`Error::Kubectl`] if kubectl failed, with its error output; a definition was not established
+    /// within 90 s.
     pub fn install_definitions(&self, folder: &Path) -> Result<String> {
         let folder = folder.display().to_string();
         let applied = self.kubectl_ok(&["apply", "-k", &folder])?;
-        let names = applied
-            .lines()
-            .filter_map(|line| line.split_whitespace().next());
-        let limit = format!("--timeout={}s", (60.0 * load_factor()).ceil());
-        let mut wait = vec!["wait", "--for=condition=Established", &limit];
-        wait.extend(names);
-        self.kubectl_ok(&wait)?;
+        for line in applied.lines() {
+            let name = line.split_whitespace().next().unwrap_or_default();
+            if let Some(name) = name.strip_prefix("customresourcedefinition.apiextensions.k8s.io/")
+            {
+                self.wait(name, || self.is_established(name))?;
+            }
+        }
         Ok(applied)
+    }
+
+    fn is_established(&self, name: &str) -> std::result::Result<(), String> {
+        let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
+        let definition = self.get(&path).map_err(|error| error.to_string())?;
+        let definition = definition.unwrap_or_default();
+        let conditions = definition["status"]["conditions"].as_array();
+        let is_so = |it: &Value| it["type"] == "Established" && it["status"] == "True";
+        match conditions.is_some_and(|all| all.iter().any(is_so)) {
+            true => Ok(()),
+            false => Err(format!("not established: {:?}", conditions)),
+        }
     }
 }

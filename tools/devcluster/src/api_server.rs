@@ -1,18 +1,16 @@
 //! The few requests that starting a cluster needs, over HTTP/1.0: no chunks and no keep-alive, and
 //! the response ends with the connection. Not a general client.
 
-use std::fs::File;
-use std::io::{BufReader, Error as IoError, ErrorKind, Read, Write};
+use std::io::{Error as IoError, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::certificates::Certificates;
 use crate::error::{Error, Result};
 use crate::load::load_factor;
 
@@ -23,6 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct ApiServer {
     address: SocketAddr,
     tls: Arc<ClientConfig>,
+    token: String,
 }
 
 /// Status and body of a response.
@@ -33,36 +32,22 @@ pub(crate) struct Answer {
 }
 
 impl ApiServer {
-    pub(crate) fn new(
-        address: SocketAddr,
-        certificates: &Certificates,
-        user: &str,
-    ) -> Result<Self> {
-        let unreadable = |path: &Path, reason: &dyn std::fmt::Display| Error::Io {
-            doing: format!("reading {}", path.display()),
-            source: IoError::other(reason.to_string()),
-        };
-        let read_certificate = |path: &Path| {
-            let file = File::open(path).map_err(|error| unreadable(path, &error))?;
-            CertificateDer::from_pem_reader(BufReader::new(file))
-                .map_err(|error| unreadable(path, &error))
-        };
+    pub(crate) fn new(address: SocketAddr, authority: &Path, token: &str) -> Result<Self> {
+        let certificate = CertificateDer::from_pem_file(authority).map_err(|error| Error::Io {
+            doing: format!("reading {}", authority.display()),
+            source: IoError::other(error),
+        })?;
         let mut roots = RootCertStore::empty();
-        roots.add(read_certificate(&certificates.authority())?)?;
-        let key_path = certificates.key(user);
-        let key = PrivateKeyDer::from_pem_file(&key_path)
-            .map_err(|error| unreadable(&key_path, &error))?;
+        roots.add(certificate)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
-            .with_client_auth_cert(
-                vec![read_certificate(&certificates.certificate(user))?],
-                key,
-            )?;
+            .with_no_client_auth();
         Ok(Self {
             address,
             tls: Arc::new(tls),
+            token: token.to_owned(),
         })
     }
 
@@ -100,8 +85,10 @@ impl ApiServer {
         write!(
             stream,
             "{method} {path} HTTP/1.0\r\nHost: {}\r\nUser-Agent: devcluster\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+             Authorization: Bearer {}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
             self.address,
+            self.token,
             body.len(),
         )?;
         let mut answer = Vec::new();

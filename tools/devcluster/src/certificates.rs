@@ -1,5 +1,5 @@
-//! The cluster's certificate authority, the API server's serving certificate, a client
-//! certificate per component, and the key that signs ServiceAccount tokens.
+//! The cluster's certificate authority, the API server's serving certificate and its client
+//! certificate at a kubelet, and the key that signs ServiceAccount tokens.
 //!
 //! All keys are ECDSA P-256 and valid as long as their state folder exists.
 
@@ -20,11 +20,11 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Creates all of them in `folder`; `users` are (common name, organization) of the clients.
+    /// Creates all of them in `folder`; `client` is the common name of the API server at a kubelet.
     pub(crate) fn create(
         folder: &Path,
         server_names: &[&str],
-        users: &[(&str, &str)],
+        client: Option<&str>,
     ) -> Result<Self> {
         fs::create_dir_all(folder).doing(|| format!("creating {}", folder.display()))?;
         let certificates = Self {
@@ -32,7 +32,7 @@ impl Certificates {
         };
 
         let mut authority = CertificateParams::new(Vec::new())?;
-        authority.distinguished_name = name("devcluster", None);
+        authority.distinguished_name = name("devcluster");
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate()?;
@@ -41,7 +41,7 @@ impl Certificates {
 
         let names: Vec<String> = server_names.iter().map(|&name| name.to_owned()).collect();
         let mut server = CertificateParams::new(names)?;
-        server.distinguished_name = name("kube-apiserver", None);
+        server.distinguished_name = name("kube-apiserver");
         certificates.issue(
             "server",
             server,
@@ -49,10 +49,14 @@ impl Certificates {
             &issuer,
         )?;
 
-        for &(user, organization) in users {
+        if let Some(common_name) = client {
             let mut client = CertificateParams::new(Vec::new())?;
-            client.distinguished_name = name(user, Some(organization));
-            certificates.issue(user, client, ExtendedKeyUsagePurpose::ClientAuth, &issuer)?;
+            client.distinguished_name = name(common_name);
+            client
+                .distinguished_name
+                .push(DnType::OrganizationName, "system:masters");
+            let purpose = ExtendedKeyUsagePurpose::ClientAuth;
+            certificates.issue(common_name, client, purpose, &issuer)?;
         }
 
         let tokens = KeyPair::generate()?;
@@ -69,11 +73,11 @@ impl Certificates {
     }
 
     pub(crate) fn certificate(&self, name: &str) -> PathBuf {
-        self.folder.join(format!("{}.crt", file_name(name)))
+        self.folder.join(format!("{name}.crt"))
     }
 
     pub(crate) fn key(&self, name: &str) -> PathBuf {
-        self.folder.join(format!("{}.key", file_name(name)))
+        self.folder.join(format!("{name}.key"))
     }
 
     pub(crate) fn service_account_key(&self) -> PathBuf {
@@ -104,16 +108,8 @@ impl Certificates {
     }
 }
 
-fn name(common_name: &str, organization: Option<&str>) -> DistinguishedName {
+fn name(common_name: &str) -> DistinguishedName {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, common_name);
-    if let Some(organization) = organization {
-        name.push(DnType::OrganizationName, organization);
-    }
     name
-}
-
-/// User names contain colons, which some tools use as list separators in a path.
-fn file_name(name: &str) -> String {
-    name.replace(':', "-")
 }

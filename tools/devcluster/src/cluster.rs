@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::api_server::ApiServer;
 use crate::binaries::Binaries;
 use crate::certificates::Certificates;
-use crate::component::{API_SERVER_CLUSTER_IP, Component, Layout};
+use crate::component::{API_SERVER_CLUSTER_IP, Component, KUBELET_CLIENT, Layout, token_list};
 use crate::environment::{self, Environment, NodeEnvironment};
 use crate::error::{Doing, Result};
 use crate::folder::StateFolder;
@@ -25,6 +25,7 @@ use crate::nodes::simulated;
 use crate::options::{Nodes, Options};
 use crate::ports::free_port;
 use crate::process::Process;
+use crate::tokens::Tokens;
 
 /// The grace period of a component that is told to stop.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -103,7 +104,12 @@ impl Cluster {
             .collect();
         let layout = Layout {
             folder: folder.path().to_owned(),
-            certificates: Certificates::create(&folder.path().join("pki"), &names, &users)?,
+            certificates: Certificates::create(
+                &folder.path().join("pki"),
+                &names,
+                is_real.then_some(KUBELET_CLIENT),
+            )?,
+            tokens: Tokens::create(&token_list(folder.path()), &users)?,
             etcd_port: free_port()?,
             server_port: free_port()?,
             address: if is_real {
@@ -118,8 +124,8 @@ impl Cluster {
             processes: Mutex::default(),
             api_server: ApiServer::new(
                 (layout.address, layout.server_port).into(),
-                &layout.certificates,
-                ADMIN,
+                &layout.certificates.authority(),
+                layout.tokens.of(ADMIN),
             )?,
             layout,
             binaries,

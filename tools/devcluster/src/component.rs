@@ -9,11 +9,15 @@ use crate::certificates::Certificates;
 use crate::environment;
 use crate::error::{Result, write};
 use crate::node;
+use crate::tokens::Tokens;
 
 /// Clients of a control plane are limited to 20–50 requests a second by default. A test of many
 /// objects would measure that instead of the operator.
 const QPS: u32 = 500;
 const BURST: u32 = 1000;
+
+/// The API server as a client of a kubelet, and of aggregated API servers.
+pub(crate) const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
 
 /// The address of the cluster's DNS, if it has one.
 pub(crate) const DNS_CLUSTER_IP: &str = "10.96.0.10";
@@ -78,9 +82,7 @@ impl Component {
     /// Returns its user at the API server, if it is a client.
     pub(crate) fn user(self) -> Option<&'static str> {
         match self {
-            Self::Etcd | Self::Registry | Self::Containerd => None,
-            // At the kubelet.
-            Self::ApiServer => Some("kube-apiserver-kubelet-client"),
+            Self::Etcd | Self::ApiServer | Self::Registry | Self::Containerd => None,
             Self::ControllerManager => Some("system:kube-controller-manager"),
             Self::Scheduler => Some("system:kube-scheduler"),
             Self::Kwok => Some("kwok"),
@@ -122,6 +124,7 @@ impl fmt::Display for Component {
 pub(crate) struct Layout {
     pub(crate) folder: PathBuf,
     pub(crate) certificates: Certificates,
+    pub(crate) tokens: Tokens,
     pub(crate) etcd_port: u16,
     pub(crate) server_port: u16,
     /// Loopback, or the address of a real node.
@@ -223,10 +226,7 @@ impl Layout {
                 "server": self.server_url(),
                 "certificate-authority": self.certificates.authority(),
             }}],
-            "users": [{"name": user, "user": {
-                "client-certificate": self.certificates.certificate(user),
-                "client-key": self.certificates.key(user),
-            }}],
+            "users": [{"name": user, "user": {"token": self.tokens.of(user)}}],
         });
         write(path, format!("{kubeconfig:#}\n"))
     }
@@ -254,6 +254,7 @@ impl Layout {
             flag("tls-cert-file", certificates.certificate("server")),
             flag("tls-private-key-file", certificates.key("server")),
             flag("client-ca-file", certificates.authority()),
+            flag("token-auth-file", token_list(&self.folder)),
             text("authorization-mode", "Node,RBAC"),
             text("allow-privileged", "true"),
             text("service-cluster-ip-range", SERVICE_RANGE),
@@ -276,7 +277,7 @@ impl Layout {
             text("audit-log-maxsize", "1000000"),
         ];
         if self.node.is_some() {
-            let client = Component::ApiServer.user().unwrap_or_default();
+            let client = KUBELET_CLIENT;
             arguments.extend([
                 flag(
                     "kubelet-client-certificate",
@@ -322,6 +323,11 @@ impl Layout {
         }
         arguments
     }
+}
+
+/// Returns the file with the tokens of all users.
+pub(crate) fn token_list(folder: &Path) -> PathBuf {
+    folder.join("tokens.csv")
 }
 
 fn text(name: &str, value: impl AsRef<str>) -> String {

@@ -37,6 +37,7 @@ mod nodes;
 mod options;
 mod ports;
 mod process;
+mod tokens;
 
 pub use audit::{AuditEvent, AuditLog};
 pub use binaries::Binaries;

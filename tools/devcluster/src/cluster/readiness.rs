@@ -51,7 +51,7 @@ impl Cluster {
     }
 
     /// Calls `attempt` until it succeeds, as long as every started component runs.
-    pub(super) fn wait(
+    pub(crate) fn wait(
         &self,
         what: &str,
         mut attempt: impl FnMut() -> std::result::Result<(), String>,
