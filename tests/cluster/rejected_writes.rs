@@ -53,7 +53,7 @@ async fn until_applied_again(env: &TestEnv, proxy: &Proxy) -> (Duration, usize) 
             "{resource:#}"
         );
         assert!(!limit.is_over(), "not applied again:\n{}", env.log());
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 

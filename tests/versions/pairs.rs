@@ -79,7 +79,7 @@ impl Field {
             async move {
                 let mut walker = Walker::new(walks, kind, version, version, asks_for_ports).await;
                 let outcome = walker.create(&spec, None).await?;
-                walker.delete().await?;
+                walker.free_ports().await?;
                 Ok::<_, String>(outcome)
             }
         });
@@ -187,7 +187,7 @@ impl Field {
                     .await?;
             }
         }
-        walker.delete().await
+        walker.free_ports().await
     }
 
     /// Tries every value that the API server rejects; none may change anything.

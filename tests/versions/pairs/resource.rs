@@ -55,41 +55,47 @@ pub(super) struct Walks<'s> {
     namespace: &'static str,
     cluster: ClusterView,
     names: AtomicUsize,
-    ports: Mutex<Vec<u16>>,
-    free_ports: Arc<Semaphore>,
+    free: Mutex<Vec<Ports>>,
+    /// One permit for each of the free.
+    permits: Arc<Semaphore>,
+}
+
+/// The node ports of one resource at a time.
+struct Ports {
+    numbers: [u16; PORTS.len()],
+    /// The path of the Service that had them before.
+    service: Option<String>,
 }
 
 impl<'s> Walks<'s> {
     pub(super) fn new(env: &'s TestEnv, namespace: &'static str) -> Self {
-        let ports: Vec<u16> = NODE_PORTS.collect();
+        let sets = NODE_PORTS.step_by(PORTS.len()).map(|first| Ports {
+            numbers: std::array::from_fn(|number| first + number as u16),
+            service: None,
+        });
+        let free: Vec<Ports> = sets.collect();
         Self {
             env,
             namespace,
             cluster: ClusterView::new(&env.client, namespace),
             names: AtomicUsize::new(0),
-            free_ports: Arc::new(Semaphore::new(ports.len() / PORTS.len())),
-            ports: Mutex::new(ports),
+            permits: Arc::new(Semaphore::new(free.len())),
+            free: Mutex::new(free),
         }
     }
 
-    /// Deletes the Services that have these ports: the manager may have created one for a resource that was
-    /// deleted just then, and this cluster has no garbage collector.
-    async fn make_free(&self, ports: &[u16]) {
-        if ports.is_empty() {
-            return;
+    /// Waits for free ports.
+    async fn ports(&self) -> (Ports, OwnedSemaphorePermit) {
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        let mut ports = self.free.lock().expect("no panic").pop().expect("ports");
+        // The manager may have applied it again just when the resource was deleted, and this cluster has
+        // no garbage collector.
+        if let Some(path) = ports.service.take()
+            && self.env.delete(&path).await.is_ok()
+        {
+            println!("{path} of a deleted resource was left, with a port");
         }
-        let all = format!("/api/v1/namespaces/{}/services", self.namespace);
-        let services = self.env.get(&all).await.expect("the Services");
-        for service in services["items"].as_array().into_iter().flatten() {
-            let mut of_service = service["spec"]["ports"].as_array().into_iter().flatten();
-            if of_service.any(|port| ports.iter().any(|it| port["nodePort"] == *it)) {
-                let name = service["metadata"]["name"].as_str().expect("a name");
-                println!("the Service {name} of a deleted resource is left, with a port");
-                let path = format!("{all}/{name}");
-                let _ = self.env.delete(&path).await;
-                self.env.until_gone(&path).await;
-            }
-        }
+        (ports, permit.expect("open"))
     }
 }
 
@@ -102,8 +108,7 @@ pub(super) struct Walker<'w> {
     /// The version of the next write.
     pub(super) through: &'static Version,
     name: String,
-    ports: Vec<u16>,
-    permit: Option<OwnedSemaphorePermit>,
+    ports: Option<(Ports, OwnedSemaphorePermit)>,
 }
 
 impl<'w> Walker<'w> {
@@ -114,14 +119,10 @@ impl<'w> Walker<'w> {
         through: &'static Version,
         asks_for_ports: bool,
     ) -> Self {
-        let (mut ports, mut permit) = (Vec::new(), None);
-        if asks_for_ports {
-            let free = Arc::clone(&walks.free_ports).acquire_owned();
-            permit = Some(free.await.expect("open"));
-            let mut free = walks.ports.lock().expect("no panic");
-            ports = PORTS.iter().filter_map(|_| free.pop()).collect();
-        }
-        walks.make_free(&ports).await;
+        let ports = match asks_for_ports {
+            true => Some(walks.ports().await),
+            false => None,
+        };
         let number = walks.names.fetch_add(1, Ordering::Relaxed);
         Self {
             walks,
@@ -130,8 +131,14 @@ impl<'w> Walker<'w> {
             through,
             name: format!("walk-{number}-x"),
             ports,
-            permit,
         }
+    }
+
+    /// Returns the port of a placeholder.
+    fn port(&self, placeholder: &Value) -> Option<Value> {
+        let (ports, _) = self.ports.as_ref()?;
+        let number = PORTS.iter().position(|name| placeholder == name)?;
+        Some(json!(ports.numbers[number]))
     }
 
     pub(super) fn writes_own_version(&self) -> bool {
@@ -143,11 +150,10 @@ impl<'w> Walker<'w> {
         let mut spec = spec.clone();
         if let Some(path) = self.own.node_port {
             let pointer = format!("/{}", path.join("/"));
-            if let Some(port) = spec.pointer_mut(&pointer) {
-                let number = PORTS.iter().position(|name| port == name);
-                if let Some(number) = number {
-                    *port = json!(self.ports[number]);
-                }
+            if let Some(port) = spec.pointer_mut(&pointer)
+                && let Some(number) = self.port(port)
+            {
+                *port = number;
             }
         }
         if self.own.name == self.kind.hub.name
@@ -257,11 +263,10 @@ impl<'w> Walker<'w> {
 
     /// Removes from a child what differs between objects, and what the API server chose.
     fn without_identity(&self, mut child: Value, spec: &Value) -> Value {
-        let asked = self.own.node_port.and_then(|path| {
-            let asked = spec.pointer(&format!("/{}", path.join("/")))?;
-            let number = PORTS.iter().position(|name| asked == name)?;
-            Some(json!(self.ports[number]))
-        });
+        let asked = self
+            .own
+            .node_port
+            .and_then(|path| self.port(spec.pointer(&format!("/{}", path.join("/")))?));
         let members = child.as_object_mut().expect("an object");
         members.remove("status");
         let metadata = members["metadata"].as_object_mut().expect("metadata");
@@ -307,18 +312,24 @@ impl<'w> Walker<'w> {
         serde_json::from_str(&text).expect("JSON")
     }
 
-    /// Deletes the resource, and its children as the garbage collector would.
-    pub(super) async fn delete(mut self) -> Result<(), String> {
-        let env = self.walks.env;
-        let [deployment, service] = self.child_paths();
-        for path in [self.path(&self.kind.hub), deployment, service] {
-            match env.delete(&path).await {
-                Err(status) if status.code != 404 => return Err(format!("{path}: {status:?}")),
-                _ => env.until_gone(&path).await,
+    /// Frees the node ports of the resource, if it has any: deletes it, and its Service as the garbage
+    /// collector would. Everything else stays until the cluster ends.
+    pub(super) async fn free_ports(mut self) -> Result<(), String> {
+        if self.ports.is_none() {
+            return Ok(());
+        }
+        let [_, service] = self.child_paths();
+        for path in [&self.path(&self.kind.hub), &service] {
+            if let Err(status) = self.walks.env.delete(path).await
+                && status.code != 404
+            {
+                return Err(format!("{path}: {status:?}"));
             }
         }
-        let mut free = self.walks.ports.lock().expect("no panic");
-        free.append(&mut self.ports);
+        if let Some((mut ports, _permit)) = self.ports.take() {
+            ports.service = Some(service);
+            self.walks.free.lock().expect("no panic").push(ports);
+        }
         Ok(())
     }
 }
@@ -344,7 +355,7 @@ fn is_late_admission(status: &Status) -> bool {
 impl Drop for Walker<'_> {
     /// The ports of an existing Service are not free.
     fn drop(&mut self) {
-        if let (false, Some(permit)) = (self.ports.is_empty(), self.permit.take()) {
+        if let Some((_, permit)) = self.ports.take() {
             permit.forget();
         }
     }

@@ -71,7 +71,7 @@ impl ClusterView {
                 let changed = self.seen.changed.notified();
                 tokio::pin!(changed);
                 changed.as_mut().enable();
-                if let Some(seen) = self.get(name).filter(|seen| holds(seen)) {
+                if let Some(seen) = self.get(name, &holds) {
                     return seen;
                 }
                 changed.await;
@@ -79,12 +79,12 @@ impl ClusterView {
         };
         let limit = DEADLINE.mul_f64(load_factor());
         let waited = tokio::time::timeout(limit, wait).await;
-        waited.map_err(|_| format!("not so within {limit:?}: {:#?}", self.get(name)))
+        waited.map_err(|_| format!("not so within {limit:?}: {:#?}", self.get(name, |_| true)))
     }
 
-    fn get(&self, name: &str) -> Option<Value> {
+    fn get(&self, name: &str, holds: impl Fn(&Value) -> bool) -> Option<Value> {
         let objects = self.seen.objects.lock().expect("no panic");
-        objects.get(name).cloned()
+        objects.get(name).filter(|seen| holds(seen)).cloned()
     }
 }
 

@@ -31,13 +31,14 @@ impl Limit {
         self.began.elapsed() > self.idle.mul_f64(self.load)
     }
 
-    /// The pause of a loop that waits for something: one [poll interval](POLL).
+    /// The pause of a loop that waits for something: a twentieth of the time since it began, from one
+    /// [poll interval](POLL) to ten, so that a wait of minutes sends few requests.
     ///
     /// # Panics
     /// With the text of `failure` if the time is over.
     #[track_caller]
     pub fn pause<T: Display>(&mut self, failure: impl FnOnce() -> T) -> Sleep {
         assert!(!self.is_over(), "{}", failure());
-        sleep(POLL)
+        sleep((self.began.elapsed() / 20).clamp(POLL, 10 * POLL))
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::{EVENT, Kind, Limit, POLL, TestEnv, condition};
+use crate::{EVENT, Kind, Limit, TestEnv, condition};
 
 /// Reports whether `Ready` is false with this reason, for the current generation.
 pub fn is_not_ready_for(object: &Value, reason: &str) -> bool {
@@ -43,16 +43,16 @@ impl TestEnv {
                 println!("{} {name}: {what} after {took:.1?}", kind.kind);
                 return (object.clone(), took);
             }
-            if limit.is_over() {
+            let failure = || {
                 let shown = object.map(|object| format!("{object:#}"));
-                panic!(
+                format!(
                     "{} {name} after {took:.1?}: not {what}\nobject: {}\nmanager:\n{}",
                     kind.kind,
                     shown.unwrap_or_else(|| "absent".to_owned()),
                     self.log()
-                );
-            }
-            tokio::time::sleep(POLL).await;
+                )
+            };
+            limit.pause(failure).await;
         }
     }
 
