@@ -85,7 +85,7 @@ async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
     let (away, back) = ("traces cannot be exported", "traces are exported again");
     logged(&env, away, 1).await;
 
-    let collector = Collector::start(folder.path(), &address);
+    let collector = Collector::start(folder.path(), &address).await;
     create(&env, "traced").await;
     let (of_reconcile, of_call) = received(&collector, "a reconcile and its request", |spans| {
         reconcile(spans, "traced")
@@ -138,7 +138,7 @@ async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
     logged(&env, away, 2).await;
 
     // Spans that were not exported by then are exported when the manager stops.
-    let collector = Collector::start(folder.path(), &address);
+    let collector = Collector::start(folder.path(), &address).await;
     create(&env, "back").await;
     logged(&env, back, 2).await;
     create(&env, "last").await;

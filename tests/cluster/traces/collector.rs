@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 
-use testkit::built;
+use testkit::{DEADLINE, Limit, built};
 
 /// A running collector, stopped when dropped.
 pub(crate) struct Collector {
@@ -23,8 +24,8 @@ pub(crate) struct Span {
 }
 
 impl Collector {
-    /// Starts a collector that listens at `address`, with its files below `folder`.
-    pub(crate) fn start(folder: &Path, address: &str) -> Self {
+    /// Starts a collector with its files below `folder`, and waits until it listens at `address`.
+    pub(crate) async fn start(folder: &Path, address: &str) -> Self {
         let received = folder.join("traces.json");
         let configuration = json!({
             "receivers": {"otlp": {"protocols": {"http": {"endpoint": address}}}},
@@ -44,6 +45,10 @@ impl Collector {
             .stderr(log)
             .spawn()
             .expect("the collector starts");
+        let mut limit = Limit::new(DEADLINE);
+        while let Err(error) = TcpStream::connect(address).await {
+            limit.pause(|| format!("{address}: {error}")).await;
+        }
         Self { child, received }
     }
 
