@@ -3,7 +3,7 @@
 # tests/cluster_audit.rs on the audit logs of all API servers of this run. That test needs
 # `devcluster run` around it, as many of the tests do.
 #
-# TEST_JOBS  Number of concurrent test binaries (one more than there are processors, because
+# TEST_JOBS  Number of concurrent test binaries (two more than there are processors, because
 #            many of them wait most of their time).
 # TEST_AGAIN Repeat up to this many failed tests of a binary (0) once, after all others. Those that
 #            pass then are listed as flaky and do not fail the run. The audit at the end also checks
@@ -14,7 +14,7 @@
 set -uo pipefail
 
 # For kubectl, Helm and others that live for seconds with a small heap: memory is cheaper than the
-# default of a collection whenever it has doubled. hack/build-go.sh compiles without them.
+# default of a collection whenever it has doubled.
 export GOGC=${GOGC:-400} GOMEMLIMIT=${GOMEMLIMIT:-1GiB}
 
 # cargo runs this instead of each test binary, with its arguments, environment and folder: it
@@ -45,7 +45,7 @@ if [ "${1:-}" = --record ]; then
     exit
 fi
 
-jobs=${TEST_JOBS:-$(($(nproc) + 1))} again=${TEST_AGAIN:-0}
+jobs=${TEST_JOBS:-$(($(nproc) + 2))} again=${TEST_AGAIN:-0}
 if ! [[ $jobs =~ ^[1-9][0-9]{0,2}$ && $again =~ ^[0-9]{1,3}$ ]]; then
     echo "test: TEST_JOBS is a whole number from 1 on, TEST_AGAIN from 0 on, not '$jobs' and '$again'" >&2
     exit 64
