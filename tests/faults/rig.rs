@@ -128,16 +128,17 @@ impl Rig {
     /// Waits until the manager that runs may write.
     pub(crate) async fn until_leading(&self) {
         let mut limit = Limit::new(PATIENCE * LEADS_WITHIN);
-        let word = if self.elects {
-            "became leader"
-        } else {
-            "starting"
-        };
-        while !self.stage.log().contains(word) {
-            let log = || self.stage.log();
-            assert!(!limit.is_over(), "{}", log());
-            tokio::time::sleep(POLL).await;
+        while !self.may_write() {
+            limit.pause(|| self.stage.log()).await;
         }
+    }
+
+    fn may_write(&self) -> bool {
+        let word = match self.elects {
+            true => "became leader",
+            false => "starting",
+        };
+        self.stage.log().contains(word)
     }
 
     /// Does what the workload says.
@@ -167,11 +168,12 @@ impl Rig {
         let (began, mut limit) = (Instant::now(), Limit::new(PATIENCE * promised));
         let mut met = self.met(self.workload.end(), &mut limit).await;
         self.converged = met.is_ok().then(|| began.elapsed());
-        // Rest begins when the watches are back.
-        while met.is_ok() && !self.is_watching() {
+        // Rest begins when the watches are back and the manager leads: it asks then, once, since when
+        // no other one writes.
+        while met.is_ok() && !(self.is_watching() && self.may_write()) {
             if limit.is_over() {
                 self.converged = None;
-                met = Err("not everything is watched again".to_owned());
+                met = Err("not everything is watched again, or there is no leader".to_owned());
             }
             tokio::time::sleep(POLL).await;
         }

@@ -54,10 +54,12 @@ pub(crate) fn asked(journal: &Journal, begin: Instant) -> Vec<Violation> {
         let is_discovery = target.resource.starts_with("/apis/");
         let is_usual = target.verb == "watch" || target.resource == "leases" || is_discovery;
         if entry.began >= begin && !is_usual {
-            violations.push(violation(
-                "O1",
-                format!("asked for while at rest: {target:?}"),
-            ));
+            let after = entry.began.duration_since(begin);
+            let what = format!(
+                "asked for while at rest, {after:.1?} after its begin: {target:?} of {}, answered {:?}",
+                entry.user, entry.answered
+            );
+            violations.push(violation("O1", what));
         }
     }
     violations

@@ -1,6 +1,7 @@
-//! O5, the law of back-off: an object that fails is tried again after 5 ms, 10 ms, … 1000 s,
-//! and when something about it changes; a stream of events after 0.4 s at least, 0.8 s, … up
-//! to 15 s at least. So there is no hot loop, and this counts.
+//! O5, the law of back-off: an object that fails is tried again after 5 ms, 10 ms, … 60 s, when its
+//! writes have failed for 30 s, because it is degraded then, and when something about it changes; a
+//! stream of events after 0.4 s at least, 0.8 s, … up to 15 s at least. So there is no hot loop, and
+//! this counts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,8 +10,12 @@ use faultproxy::{Entry, Journal};
 
 use super::{Violation, by_object, violation};
 
-/// The first delay of an object (`backoff::BASE_DELAY`).
+/// The first delay of an object and its longest (`backoff::BASE_DELAY`, `backoff::MAX_DELAY`).
 const OBJECT_DELAY: f64 = 0.005;
+const LONGEST_OBJECT_DELAY: f64 = 60.0;
+
+/// A resource is degraded then (`PATIENCE_WITH_WRITES`). This try takes the place of the next one.
+const DEGRADED_AFTER: f64 = 30.0;
 
 /// What binary fractions may be off by.
 const ROUNDING: f64 = 1e-9;
@@ -26,8 +31,17 @@ const LEASE_PERIOD: f64 = 1.0;
 
 /// How many failures in a row the law allows in this many seconds.
 fn of_object(seconds: f64) -> usize {
-    // The n-th retry comes 5 ms · (2^n - 1) after the first failure.
-    1 + ((seconds / OBJECT_DELAY + 1.0).log2() + ROUNDING).floor() as usize
+    let (mut tries, mut at, mut delay) = (1, OBJECT_DELAY, OBJECT_DELAY);
+    while at <= seconds + ROUNDING {
+        tries += 1;
+        delay = (2.0 * delay).min(LONGEST_OBJECT_DELAY);
+        let next = at + delay;
+        at = match at < DEGRADED_AFTER {
+            true => next.min(DEGRADED_AFTER),
+            false => next,
+        };
+    }
+    tries
 }
 
 /// As [`of_object`], of a stream.
@@ -133,8 +147,14 @@ fn of_streams(journal: &Journal) -> Vec<Violation> {
                 // A try is a list, of up to two pages here, and a watch; a quiet one is renewed.
                 let allowed = 3 * of_stream(seconds) + 2;
                 if count > allowed {
+                    let each = entries[index..].iter().take(count.min(20)).map(|it| {
+                        let after = it.began.duration_since(first.began).as_millis();
+                        format!("{} +{after} ms {:?}", it.target.verb, it.answered)
+                    });
                     let what = format!(
-                        "{resource}: {count} lists and watches within {window:?}; the law allows {allowed}"
+                        "{resource}: {count} lists and watches within {window:?}; the law allows \
+                         {allowed}: {}",
+                        each.collect::<Vec<_>>().join(", ")
                     );
                     violations.push(violation("O5", what));
                     break;
@@ -157,7 +177,11 @@ mod tests {
         assert_eq!(of_object(0.005), 2);
         assert_eq!(of_object(0.0149), 2);
         assert_eq!(of_object(0.015), 3);
-        assert_eq!(of_object(60.0), 14);
+        assert_eq!(of_object(29.9), 13);
+        assert_eq!(of_object(30.0), 14);
+        assert_eq!(of_object(70.9), 14);
+        assert_eq!(of_object(71.0), 15);
+        assert_eq!(of_object(131.0), 16);
         assert_eq!(of_stream(0.3), 1);
         assert_eq!(of_stream(0.4), 2);
         assert_eq!(of_stream(1.2), 3);

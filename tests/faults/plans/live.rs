@@ -96,6 +96,8 @@ pub(crate) async fn live(fleet: &Fleet, plan: &Plan, barrier: &Barrier) -> Lived
         }
         None => true,
     };
+    // All may be as asked for although the call still waits for its answer.
+    sleep(plan.waits_for_an_answer()).await;
     let again = Instant::now();
     life.until_met(plan.step.after(), rule.as_ref()).await;
     took += again.elapsed();

@@ -111,12 +111,19 @@ impl Plan {
     /// How long it may take until all is as asked for, on an idle machine.
     pub(crate) fn promised(&self) -> Duration {
         let fault = match self.fault {
-            Fault::SilentBefore | Fault::SilentAfter => CALL_DEADLINE,
             Fault::Held => HELD_AT_MOST,
             Fault::Stale => STALE_FOR,
-            _ => Duration::ZERO,
+            _ => self.waits_for_an_answer(),
         };
         crate::rig::CONVERGES_WITHIN + fault
+    }
+
+    /// How long a call waits for its answer because of the fault.
+    pub(crate) fn waits_for_an_answer(&self) -> Duration {
+        match self.fault {
+            Fault::SilentBefore | Fault::SilentAfter => CALL_DEADLINE,
+            _ => Duration::ZERO,
+        }
     }
 
     /// Puts the fault in force for the resource of this name. `kill` ends the manager.
