@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use faultproxy::{Journal, WatchEvent};
+use faultproxy::{Journal, Target, WatchEvent};
 
 use super::{Violation, by_object, violation};
 
@@ -95,7 +95,8 @@ pub(crate) fn spent(
     journal: &Journal,
 ) -> Vec<Violation> {
     let lists = journal.requests.iter().map(|entry| &entry.target);
-    let lists = lists.filter(|target| target.verb == "list" && target.resource == "deployments");
+    let is_of_all = |target: &&Target| target.verb == "list" && target.name.is_empty();
+    let lists = lists.filter(|it| is_of_all(it) && it.resource == "deployments");
     let lists = lists.count();
     let mut violations = Vec::new();
     for (key, cost) in &costs.0 {

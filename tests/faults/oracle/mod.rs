@@ -16,7 +16,7 @@ pub(crate) mod writers;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use faultproxy::{Entry, Journal};
+use faultproxy::{Entry, Journal, Target};
 use serde_json::Value;
 
 use crate::rig::Rig;
@@ -128,15 +128,23 @@ async fn ready_too_early(rig: &Rig) -> Vec<Violation> {
     found.map(|what| violation("O10", what)).collect()
 }
 
-/// Requests about one object, but for watches and lists, by resource and name.
-pub(crate) fn by_object(journal: &Journal) -> BTreeMap<(String, String), Vec<&Entry>> {
+/// The requests for which `is_wanted` that are about one object, by resource and name.
+fn by_object_if(
+    journal: &Journal,
+    is_wanted: impl Fn(&Target) -> bool,
+) -> BTreeMap<(String, String), Vec<&Entry>> {
     let mut by_object: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for entry in &journal.requests {
         let target = &entry.target;
-        if !target.name.is_empty() && !matches!(target.verb, "watch" | "list") {
+        if !target.name.is_empty() && is_wanted(target) {
             let key = (target.resource.clone(), target.name.clone());
             by_object.entry(key).or_default().push(entry);
         }
     }
     by_object
+}
+
+/// Requests about one object, but for watches and lists, by resource and name.
+pub(crate) fn by_object(journal: &Journal) -> BTreeMap<(String, String), Vec<&Entry>> {
+    by_object_if(journal, |it| !matches!(it.verb, "watch" | "list"))
 }

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use faultproxy::{Entry, Journal};
+use faultproxy::{Entry, Journal, Target};
 
-use super::{Violation, by_object, violation};
+use super::{Violation, by_object, by_object_if, violation};
+use crate::rig::WATCHED;
 
 /// The first delay of an object and its longest (`backoff::BASE_DELAY`, `backoff::MAX_DELAY`).
 const OBJECT_DELAY: f64 = 0.005;
@@ -86,7 +87,8 @@ fn rows<'a>(entries: &[&'a Entry]) -> Vec<Vec<&'a Entry>> {
 
 fn of_objects(journal: &Journal) -> Vec<Violation> {
     let mut violations = Vec::new();
-    for ((resource, name), entries) in by_object(journal) {
+    let lists = by_object_if(journal, is_read_of_one);
+    for ((resource, name), entries) in by_object(journal).into_iter().chain(lists) {
         for row in rows(&entries) {
             let took = span(&row);
             let allowed = if resource == "leases" {
@@ -105,6 +107,11 @@ fn of_objects(journal: &Journal) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// A resource or a child is read as a list of one, because the manager may not get it.
+fn is_read_of_one(target: &Target) -> bool {
+    target.verb == "list" && !target.name.is_empty() && WATCHED.contains(&target.resource.as_str())
 }
 
 /// Events about a resource or one of its children while this went on: each may wake it.
@@ -127,7 +134,8 @@ fn of_streams(journal: &Journal) -> Vec<Violation> {
         let target = &entry.target;
         // And what tells the version to watch.
         let is_discovery = target.resource.starts_with("/apis/");
-        if matches!(target.verb, "watch" | "list") || is_discovery {
+        let is_stream = matches!(target.verb, "watch" | "list") && !is_read_of_one(target);
+        if is_stream || is_discovery {
             by_stream
                 .entry((&entry.user, &target.resource))
                 .or_default()

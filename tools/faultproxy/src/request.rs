@@ -14,7 +14,7 @@ pub struct Target {
     pub resource: String,
     /// Namespace.
     pub namespace: String,
-    /// Name. The field selector of a list or watch of one object is not parsed.
+    /// Name; that of the field selector for a list or watch of one object, as in an authorization.
     pub name: String,
 }
 
@@ -46,8 +46,12 @@ impl Target {
             subresource = parts.next().unwrap_or_default();
         }
         let slash = if subresource.is_empty() { "" } else { "/" };
+        let verb = verb(method, uri, !name.is_empty());
+        if matches!(verb, "list" | "watch") {
+            name = selected_name(uri).unwrap_or_default();
+        }
         Target {
-            verb: verb(method, uri, !name.is_empty()),
+            verb,
             group: group.to_owned(),
             resource: format!("{resource}{slash}{subresource}"),
             namespace: namespace.to_owned(),
@@ -59,6 +63,15 @@ impl Target {
     pub fn is_write(&self) -> bool {
         !matches!(self.verb, "get" | "list" | "watch")
     }
+}
+
+/// The name in a field selector that selects nothing else.
+fn selected_name(uri: &Uri) -> Option<&str> {
+    let mut parameters = uri.query()?.split('&');
+    let selector = parameters.find_map(|it| it.strip_prefix("fieldSelector=metadata.name"))?;
+    selector
+        .strip_prefix("%3D")
+        .or_else(|| selector.strip_prefix('='))
 }
 
 fn verb(method: &Method, uri: &Uri, is_named: bool) -> &'static str {
@@ -195,6 +208,16 @@ mod tests {
                 Method::GET,
                 "/api/v1/namespaces/a/services?resourceVersion=1&watch=true",
                 ["watch", "", "services", "a", ""],
+            ),
+            (
+                Method::GET,
+                "/api/v1/namespaces/a/services?fieldSelector=metadata.name%3Db&limit=1",
+                ["list", "", "services", "a", "b"],
+            ),
+            (
+                Method::GET,
+                "/api/v1/namespaces/a/services?watch=true&fieldSelector=metadata.name=b",
+                ["watch", "", "services", "a", "b"],
             ),
             (
                 Method::GET,
