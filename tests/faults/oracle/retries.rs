@@ -87,7 +87,7 @@ fn rows<'a>(entries: &[&'a Entry]) -> Vec<Vec<&'a Entry>> {
 
 fn of_objects(journal: &Journal) -> Vec<Violation> {
     let mut violations = Vec::new();
-    let lists = by_object_if(journal, is_read_of_one);
+    let lists = by_object_if(journal, |it| is_read_of_one(it) && !is_first_revision(it));
     for ((resource, name), entries) in by_object(journal).into_iter().chain(lists) {
         for row in rows(&entries) {
             let took = span(&row);
@@ -112,6 +112,11 @@ fn of_objects(journal: &Journal) -> Vec<Violation> {
 /// A resource or a child is read as a list of one, because the manager may not get it.
 fn is_read_of_one(target: &Target) -> bool {
     target.verb == "list" && !target.name.is_empty() && WATCHED.contains(&target.resource.as_str())
+}
+
+/// What a new leader asks with each object until it succeeds: since when no other manager writes.
+fn is_first_revision(target: &Target) -> bool {
+    is_read_of_one(target) && target.name == "-"
 }
 
 /// Events about a resource or one of its children while this went on: each may wake it.

@@ -112,6 +112,26 @@ fn a_hot_loop_is_found_and_the_law_is_not() {
     };
     assert!(failures(&[0, 10, 25, 50, 95, 180, 345]).is_empty());
     assert_eq!(failures(&[0, 10, 20, 30, 40, 50, 60]), ["O5"]);
+    // The resource is degraded after 30 s, and the next try is 41 s later.
+    let until_degraded = [
+        0, 5, 15, 35, 75, 155, 315, 635, 1275, 2555, 5115, 10_235, 20_475,
+    ];
+    let and_at = |more: &[u64]| failures(&[&until_degraded, more].concat());
+    assert!(and_at(&[30_000, 70_960]).is_empty());
+    assert_eq!(and_at(&[29_000]), ["O5"]);
+    assert_eq!(and_at(&[30_000, 40_955]), ["O5"]);
+    // Each object is read by itself, as a list of one.
+    let reads = |name: fn(u64) -> String| {
+        let reads = (0..10).map(|number| {
+            let mut read = entry("a", 10 * number, "list", "memcacheds", 500);
+            read.target.name = name(number);
+            read
+        });
+        oracles(retries::too_many(&journal(reads.collect())))
+    };
+    assert!(reads(|number| format!("of-{number}")).is_empty());
+    assert_eq!(reads(|_| "of-1".to_owned()), ["O5"]);
+    assert!(!reads(|_| String::new()).is_empty());
     let watches = |every: u64, count: u64| {
         let watches = (0..count).map(|turn| entry("a", turn * every, "watch", "pods", 410));
         oracles(retries::too_many(&journal(watches.collect())))
@@ -316,7 +336,7 @@ fn a_manager_that_panics_ends_or_grows_is_found() {
         change(seen.now.as_mut().expect("it runs"));
         oracles(process::judge(&seen))
     };
-    assert_eq!(larger(|it| it.files += 6), ["O9"]);
+    assert_eq!(larger(|it| it.files += 10), ["O9"]);
     assert_eq!(larger(|it| it.threads += 6), ["O9"]);
     assert_eq!(larger(|it| it.resident_kib += 12_000), ["O9"]);
     assert!(larger(|it| it.resident_kib += 5_000).is_empty());
