@@ -7,6 +7,7 @@ use std::time::Duration;
 use tracing::warn;
 
 use super::error::{ApplyError, failing, pending_rollout};
+use super::ownership::generation_of;
 use super::wanted::{Ensured, Expected, Wanted};
 use crate::api_server::{RequestError, found};
 use crate::controller::cache::cached::{CachedChild, Owner};
@@ -206,9 +207,9 @@ impl Reconciler {
         self.repairs.recent_conflict(&child, wanted.counted)
     }
 
-    /// Rejects a resource of an older generation than the child's stamp. Reads the resource from the
-    /// API server once: a stamp with a later generation than the resource was edited, or restored from
-    /// a backup, and is overwritten.
+    /// Rejects a resource of an older generation than the child's stamp, or of an older spec of the same one.
+    /// Reads the resource from the API server once: a stamp with a later generation than the resource was
+    /// edited, or restored from a backup, and is overwritten.
     ///
     /// # Errors
     /// [`ApplyError::Stale`] if the cached resource is outdated, [`ApplyError::ResourceGone`].
@@ -217,10 +218,17 @@ impl Reconciler {
         resource: &Resource,
         stamp: Stamp,
     ) -> Result<(), ApplyError> {
-        if stamp.generation <= resource.generation {
+        if stamp.generation < resource.generation {
             return Ok(());
         }
-        let generation = self.live_generation(resource).await?;
+        if stamp.generation == resource.generation {
+            // The spec may have changed without the generation, and the child may be of the later one.
+            return match stamp.spec == hash_of_spec(resource) {
+                true => Ok(()),
+                false => self.check_current(resource).await,
+            };
+        }
+        let generation = generation_of(&self.live(resource).await?);
         if generation > resource.generation {
             return Err(ApplyError::Stale);
         }

@@ -8,6 +8,7 @@ use tracing::{debug, info};
 
 use super::error::{ApplyError, pending_deletion, pending_rollout};
 use super::wanted::{Ensured, Existing, Expected, Wanted};
+use crate::api::conversion;
 use crate::api_server::{Location, RequestError, found};
 use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::call::Part;
@@ -25,6 +26,13 @@ use crate::explorer::twins::{self, Twin};
 use crate::json::Json;
 use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
 use crate::shard::Shard;
+
+/// The generation of an object.
+pub(super) fn generation_of(object: &Value) -> i64 {
+    object["metadata"]["generation"]
+        .as_i64()
+        .unwrap_or_default()
+}
 
 impl Reconciler {
     /// Reserves the name of a child. Returns the cached child, if the resource owns it. Returns `None` if there
@@ -181,14 +189,24 @@ impl Reconciler {
         Ok(())
     }
 
-    /// Checks in the API server that the resource has no later generation than the one that was read.
+    /// Checks in the API server that the resource has no later generation than the one that was read, and
+    /// the same spec. In the older version, a part of the spec is an annotation, and a change of it makes no
+    /// generation.
     ///
     /// # Errors
-    /// [`ApplyError::Stale`] if it has, [`ApplyError::ResourceGone`].
+    /// [`ApplyError::Stale`] if it has not, [`ApplyError::ResourceGone`].
     pub(super) async fn check_current(&self, resource: &Resource) -> Result<(), ApplyError> {
-        match self.live_generation(resource).await? > resource.generation {
-            true => Err(ApplyError::Stale),
-            false => Ok(()),
+        let live = self.live(resource).await?;
+        let (_, version) = resource.api_version.split_once('/').unwrap_or_default();
+        let spec = self.kind.version(version).map(|version| {
+            let (spec, annotations) = (&live["spec"], &live["metadata"]["annotations"]);
+            conversion::hub_spec(self.kind, version, spec, Some(annotations))
+        });
+        let is_same =
+            generation_of(&live) <= resource.generation && spec.as_ref() == Some(&resource.spec);
+        match is_same {
+            true => Ok(()),
+            false => Err(ApplyError::Stale),
         }
     }
 
@@ -215,12 +233,12 @@ impl Reconciler {
         Ok(true)
     }
 
-    /// The current generation of the resource in the API server.
+    /// The resource as it is in the API server now.
     ///
     /// # Errors
     /// [`ApplyError::ResourceGone`] if it is deleted, being deleted, in another shard, or replaced by
     /// another of that name.
-    pub(super) async fn live_generation(&self, resource: &Resource) -> Result<i64, ApplyError> {
+    pub(super) async fn live(&self, resource: &Resource) -> Result<Value, ApplyError> {
         let at = Location {
             api_version: &resource.api_version,
             plural: self.kind.plural,
@@ -228,14 +246,15 @@ impl Reconciler {
             name: &resource.name,
         };
         let labels = self.shard.as_ref().map(Shard::selector);
-        let found = self.caller.list_one(at, labels).await?;
-        let of = |field: &str| found.pointer(&format!("/items/0/metadata/{field}"));
-        let is_it = of("uid").and_then(Value::as_str) == Some(&resource.uid);
-        if !is_it || of("deletionTimestamp").is_some() {
+        let mut found = self.caller.list_one(at, labels).await?;
+        let live = found.pointer_mut("/items/0").map(Value::take);
+        let live = live.unwrap_or_default();
+        let metadata = &live["metadata"];
+        if metadata["uid"] != *resource.uid || !metadata["deletionTimestamp"].is_null() {
             debug!("the resource is deleted or in another shard");
             return Err(ApplyError::ResourceGone);
         }
-        Ok(of("generation").and_then(Value::as_i64).unwrap_or_default())
+        Ok(live)
     }
 
     fn record_adoption(&self, wanted: Wanted<'_>) {

@@ -51,7 +51,7 @@ impl Reconciler {
         let cached = self.resources.get(&wanted.resource_key());
         let known = cached.map(|resource| resource.meta.resource_version);
         if version_of(object) > known {
-            self.live_generation(wanted.resource).await?;
+            self.live(wanted.resource).await?;
         }
         match self.shard_adoptions.decide(&child, ANY) {
             Decision::Apply => {}

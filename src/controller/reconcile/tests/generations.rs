@@ -17,7 +17,9 @@ async fn behind(live: i64) -> Scenario {
     let scenario = Scenario::new(move |line, body| match line {
         line if line.contains("fieldSelector") => Some((
             200,
-            json!({"items": [{"metadata": {"uid": "owner", "generation": live}}]}),
+            json!({"items": [{
+                "metadata": {"uid": "owner", "generation": live}, "spec": {"size": 2},
+            }]}),
         )),
         line => willing(line, body),
     });
@@ -43,7 +45,61 @@ async fn a_child_of_a_newer_generation_is_left_until_the_cache_has_it() {
         json!({"metadata": {"generation": 7, "resourceVersion": "8"}}),
     );
     scenario.reconcile().await.expect("reconciled");
-    assert_eq!(scenario.sent(), [FORCE]);
+    assert_eq!(scenario.sent(), [LIST, FORCE]);
+}
+
+/// A resource of the older version, with a part of the hub's spec in an annotation, whose change makes no
+/// generation.
+fn with_data(data: Value) -> Value {
+    let data = json!({"v1": data}).to_string();
+    json!({
+        "metadata": {
+            "uid": "owner", "generation": 1,
+            "annotations": {"quartet-operator.example.com/conversion-data": data},
+        },
+        "spec": {"size": 1},
+    })
+}
+
+/// The API server has `live`.
+fn server_with(live: Value) -> Scenario {
+    Scenario::new(move |line, body| match line {
+        line if line.contains("fieldSelector") => Some((200, json!({"items": [live]}))),
+        line => willing(line, body),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spec_that_changed_within_its_generation_is_not_applied_as_it_was_before() {
+    let changed = with_data(json!({"image": "memcached:2"}));
+    let scenario = server_with(changed.clone());
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    let stamp = json!({"generation": 1, "spec": "00", "desired": "00"}).to_string();
+    let later = json!({"metadata": {"annotations": {APPLIED: stamp}}, "spec": {"replicas": 3}});
+    scenario.deployment_is(9, later);
+    assert_eq!(scenario.sent(), [APPLY]);
+    let next = scenario.reconcile().await;
+    assert_eq!(next, Ok(Action::RequeueAfter(Duration::from_secs(1))));
+    assert_eq!(scenario.sent(), [LIST], "neither a child nor a status");
+    scenario.holds(1, changed);
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [LIST, FORCE]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_a_later_annotation_of_the_same_generation_wants_is_not_deleted() {
+    let with_service = with_data(json!({"service": {"enabled": true}}));
+    let scenario = server_with(with_service.clone());
+    scenario.holds(1, with_service);
+    scenario.reconcile().await.expect("reconciled");
+    let applied = scenario.sent();
+    assert_eq!(applied.len(), 2, "{applied:?}");
+    // As an outdated API server has it.
+    scenario.holds(1, json!({}));
+    let next = scenario.reconcile().await;
+    assert_eq!(next, Ok(Action::RequeueAfter(Duration::from_secs(1))));
+    assert_eq!(scenario.sent(), [LIST], "nothing is deleted");
 }
 
 #[tokio::test(start_paused = true)]

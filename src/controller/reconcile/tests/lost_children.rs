@@ -58,7 +58,7 @@ async fn a_lost_child_of_a_resource_that_is_gone_is_not_made_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_child_of_a_resource_that_lives_is_made_anew_after_one_question() {
-    let scenario = after_a_loss(json!([{"metadata": {"uid": "owner"}}])).await;
+    let scenario = after_a_loss(json!([{"metadata": {"uid": "owner"}, "spec": {"size": 1}}])).await;
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), [LIST, APPLY]);
     scenario.reconcile().await.expect("reconciled");

@@ -47,7 +47,9 @@ fn answer(generation: u32, code: u16, line: &str, body: &Value) -> Option<(u16, 
     match line {
         line if line.contains("fieldSelector") => Some((
             200,
-            json!({"items": [{"metadata": {"uid": "owner", "generation": generation}}]}),
+            json!({"items": [{
+                "metadata": {"uid": "owner", "generation": generation}, "spec": {"size": 1},
+            }]}),
         )),
         line if line.starts_with("DELETE") => Some((code, json!({"kind": "Status", "code": code}))),
         _ => willing(line, body),
