@@ -29,9 +29,8 @@ use crate::shard::Shard;
 
 /// The generation of an object.
 pub(super) fn generation_of(object: &Value) -> i64 {
-    object["metadata"]["generation"]
-        .as_i64()
-        .unwrap_or_default()
+    let generation = object.pointer("/metadata/generation");
+    generation.and_then(Value::as_i64).unwrap_or_default()
 }
 
 impl Reconciler {
@@ -199,8 +198,9 @@ impl Reconciler {
         let live = self.live(resource).await?;
         let (_, version) = resource.api_version.split_once('/').unwrap_or_default();
         let spec = self.kind.version(version).map(|version| {
-            let (spec, annotations) = (&live["spec"], &live["metadata"]["annotations"]);
-            conversion::hub_spec(self.kind, version, spec, Some(annotations))
+            let spec = live.get("spec").unwrap_or(&Value::Null);
+            let annotations = live.pointer("/metadata/annotations");
+            conversion::hub_spec(self.kind, version, spec, annotations)
         });
         let is_same =
             generation_of(&live) <= resource.generation && spec.as_ref() == Some(&resource.spec);
@@ -249,8 +249,9 @@ impl Reconciler {
         let mut found = self.caller.list_one(at, labels).await?;
         let live = found.pointer_mut("/items/0").map(Value::take);
         let live = live.unwrap_or_default();
-        let metadata = &live["metadata"];
-        if metadata["uid"] != *resource.uid || !metadata["deletionTimestamp"].is_null() {
+        let of = |field: &str| live.pointer(&format!("/metadata/{field}"));
+        let is_it = of("uid").and_then(Value::as_str) == Some(&resource.uid);
+        if !is_it || of("deletionTimestamp").is_some() {
             debug!("the resource is deleted or in another shard");
             return Err(ApplyError::ResourceGone);
         }
