@@ -18,6 +18,7 @@ use kube::Client;
 use kube::client::Body;
 use kube::core::Status;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::timeout;
 
 pub(crate) use backoff::{exponential, retried};
@@ -178,6 +179,12 @@ pub(crate) fn found<T>(result: Result<T, RequestError>) -> Result<Option<T>, Req
         Err(error) if error.is_not_found() => Ok(None),
         result => result.map(Some),
     }
+}
+
+/// `metadata.generation` of an object.
+pub(crate) fn generation_of(object: &Value) -> i64 {
+    let generation = object.pointer("/metadata/generation");
+    generation.and_then(Value::as_i64).unwrap_or_default()
 }
 
 /// An HTTP date (RFC 9110 §5.6.7), e.g. `Sun, 06 Nov 1994 08:49:37 GMT`.

@@ -29,7 +29,7 @@ use super::plan::{Seen, Settling, plan};
 use super::repairs::Repairs;
 use super::resolver::{Resolver, Source};
 use super::retry::{LastError, Retry, expired};
-use crate::api_server::RequestError;
+use crate::api_server::{RequestError, generation_of};
 
 /// The Secret that the replicas share.
 pub const SECRET: &str = "quartet-operator-webhook-server-cert";
@@ -313,7 +313,7 @@ impl Target {
         };
         let now = Instant::now();
         if !self.registered.trust(&mut object, bundle) {
-            self.repairs.found(bundle, generation(&object), now);
+            self.repairs.found(bundle, generation_of(&object), now);
             return Ok(Duration::MAX);
         }
         let wait = self.repairs.wait(bundle, now);
@@ -324,7 +324,7 @@ impl Target {
         let (kind, name) = (&at.dyntype.kind, &at.name);
         match calls::write(calls, &at, &object, true).await {
             Ok(object) => {
-                if self.repairs.wrote(bundle, generation(&object), now) {
+                if self.repairs.wrote(bundle, generation_of(&object), now) {
                     let message = "restored a caBundle that another writer overwrote";
                     tracing::warn!(kind, name, "{message}");
                 } else {
@@ -339,12 +339,6 @@ impl Target {
             Err(error) => Err(error),
         }
     }
-}
-
-/// `metadata.generation` of an object.
-fn generation(object: &Value) -> i64 {
-    let generation = object.pointer("/metadata/generation");
-    generation.and_then(Value::as_i64).unwrap_or_default()
 }
 
 fn data(secret: &Value) -> Result<BTreeMap<String, ByteString>, CheckError> {

@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use crate::load::Load;
 use crate::shell::Shell;
@@ -61,13 +62,13 @@ fn answer_of(shell: &Shell, memcached_pods: usize) {
         store_and_read(pod);
     }
     for port in [30003, 30004] {
-        page("10.250.0.1", port);
+        page_soon("10.250.0.1", port);
     }
     for name in ["nginx-v1-sample", "helloworld-v1-sample"] {
         let address = shell.must(&format!(
             "kubectl get service {name} -o jsonpath='{{.spec.clusterIP}}'"
         ));
-        page(address.trim(), 80);
+        page_soon(address.trim(), 80);
     }
 }
 
@@ -214,6 +215,17 @@ pub(crate) fn store_and_read(pod: &str) {
         ["STORED", "VALUE key 0 5", "value", "END"],
         "of {pod}"
     );
+}
+
+/// Requests the page of a web until it succeeds: kube-proxy rejects connections until it knows the ready
+/// pods, a moment after the resource is Ready.
+#[track_caller]
+fn page_soon(address: &str, port: u16) {
+    let began = Instant::now();
+    while let Err(error) = fetch(address, port, TIMEOUT) {
+        assert!(began.elapsed() < TIMEOUT, "{error}");
+        sleep(Duration::from_millis(100));
+    }
 }
 
 /// Requests the page of a web, which must succeed.

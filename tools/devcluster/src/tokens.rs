@@ -1,5 +1,5 @@
-//! A bearer token for each user of the API server. Compared with a client certificate, it saves the
-//! API server the check of a chain with every request, and a kubectl half of its handshake.
+//! A bearer token for each user of the API server, which checks the chain of a client certificate with
+//! every request.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -7,9 +7,8 @@ use std::time::Duration;
 use tracing::warn;
 
 use super::error::{ApplyError, failing, pending_rollout};
-use super::ownership::generation_of;
 use super::wanted::{Ensured, Expected, Wanted};
-use crate::api_server::{RequestError, found};
+use crate::api_server::{RequestError, found, generation_of};
 use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::drift::field_conflict::FieldConflict;
 use crate::controller::drift::fingerprint::Fingerprint;

@@ -9,7 +9,7 @@ use tracing::{debug, info};
 use super::error::{ApplyError, pending_deletion, pending_rollout};
 use super::wanted::{Ensured, Existing, Expected, Wanted};
 use crate::api::conversion;
-use crate::api_server::{Location, RequestError, found};
+use crate::api_server::{Location, RequestError, found, generation_of};
 use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::call::Part;
 use crate::controller::children::{name_conflict, terminating};
@@ -26,12 +26,6 @@ use crate::explorer::twins::{self, Twin};
 use crate::json::Json;
 use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
 use crate::shard::Shard;
-
-/// The generation of an object.
-pub(super) fn generation_of(object: &Value) -> i64 {
-    let generation = object.pointer("/metadata/generation");
-    generation.and_then(Value::as_i64).unwrap_or_default()
-}
 
 impl Reconciler {
     /// Reserves the name of a child. Returns the cached child, if the resource owns it. Returns `None` if there
