@@ -12,7 +12,7 @@ mod call;
 mod children;
 pub(crate) mod clock;
 pub mod controllers;
-mod drift;
+pub(crate) mod drift;
 mod event;
 mod event_handlers;
 #[cfg(fuzzing)]

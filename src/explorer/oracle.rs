@@ -179,7 +179,7 @@ fn spent(plan: &Plan, outcome: &Outcome, reference: &Reference, add: &mut Add<'_
     let outages = plan.faults.iter().filter(|fault| is_outage(fault)).count();
     // Until a watch is restarted or continues, the cache is outdated, too.
     let is_stale =
-        |fault: &&Fault| matches!(fault, Fault::Restart(_, View::List(_)) | Fault::Event(..));
+        |fault: &&Fault| matches!(fault, Fault::Restart(_, View::List(..)) | Fault::Event(..));
     let stale = plan.faults.iter().filter(is_stale).count();
     let others = plan.faults.len() - outages - stale;
     let most = reference.writes

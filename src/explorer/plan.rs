@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::life::{Life, Subject, subjects};
+use crate::api::Version;
 
 /// The fault of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,13 +35,21 @@ pub(super) enum EventFault {
     Expired,
 }
 
+/// Which lists are outdated: each type has a watch cache of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Outdated {
+    All,
+    Resources,
+    Children,
+}
+
 /// The first view of a new process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum View {
     /// The current state.
     Fresh,
-    /// Lists of the state this number of writes before, and later events after a delay.
-    List(u64),
+    /// These lists of the state this number of writes before, and later events after a delay.
+    List(Outdated, u64),
     /// Watches that repeat the events of this number of last writes.
     Watch(u64),
 }
@@ -56,7 +65,7 @@ pub(super) enum Fault {
     NewLeader(usize),
 }
 
-/// The speed of users and events.
+/// The speed of users and events, and the version of the resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Tempo {
     /// Users wait until the state has settled before the next step.
@@ -65,6 +74,9 @@ pub(super) struct Tempo {
     pub(super) late_events: bool,
     /// Deployments have pods, not only a number of them.
     pub(super) pods: bool,
+    /// The resource is stored in the older version of its kind. What that lacks is an annotation, whose
+    /// changes make no generation.
+    pub(super) older: bool,
 }
 
 /// See the top of this file.
@@ -83,6 +95,15 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn subject(&self) -> Subject {
         Subject(self.subject)
+    }
+
+    /// The version in which the resource is stored and read.
+    pub(super) fn version(&self) -> &'static Version {
+        let kind = self.subject().operator().kind();
+        match self.tempo.older {
+            true => &kind.spoke,
+            false => &kind.hub,
+        }
     }
 
     pub(super) fn life(&self) -> Life {
@@ -122,6 +143,12 @@ pub(super) const WRITE_FAULTS: [(WriteFault, &str); 11] = [
     (WriteFault::Webhook, "webhook"),
 ];
 
+pub(super) const OUTDATED: [(Outdated, &str); 3] = [
+    (Outdated::All, "list"),
+    (Outdated::Resources, "resources"),
+    (Outdated::Children, "children"),
+];
+
 pub(super) const EVENT_FAULTS: [(EventFault, &str); 4] = [
     (EventFault::Dropped, "dropped"),
     (EventFault::Doubled, "doubled"),
@@ -144,8 +171,9 @@ impl fmt::Display for Fault {
                 write!(formatter, "event:{number}:{}", word(&EVENT_FAULTS, *fault))
             }
             Fault::Restart(number, View::Fresh) => write!(formatter, "restart:{number}:fresh"),
-            Fault::Restart(number, View::List(back)) => {
-                write!(formatter, "restart:{number}:list-{back}")
+            Fault::Restart(number, View::List(lists, back)) => {
+                let lists = word(&OUTDATED, *lists);
+                write!(formatter, "restart:{number}:{lists}-{back}")
             }
             Fault::Restart(number, View::Watch(back)) => {
                 write!(formatter, "restart:{number}:watch-{back}")
@@ -162,7 +190,7 @@ impl Fault {
             Fault::Write(_, fault) => word(&WRITE_FAULTS, *fault),
             Fault::Event(_, fault) => word(&EVENT_FAULTS, *fault),
             Fault::Restart(_, View::Fresh) => "fresh",
-            Fault::Restart(_, View::List(_)) => "list",
+            Fault::Restart(_, View::List(lists, _)) => word(&OUTDATED, *lists),
             Fault::Restart(_, View::Watch(_)) => "watch",
             Fault::NewLeader(_) => "leader",
         }
@@ -191,9 +219,11 @@ impl FromStr for Fault {
             Some("restart") => {
                 let view = match rest.split_once('-') {
                     None => View::Fresh,
-                    Some(("list", number)) => View::List(back(number)?),
                     Some(("watch", number)) => View::Watch(back(number)?),
-                    Some(_) => return Err(wrong()),
+                    Some((lists, number)) => {
+                        let found = OUTDATED.iter().find(|(_, word)| *word == lists);
+                        View::List(found.ok_or_else(wrong)?.0, back(number)?)
+                    }
                 };
                 Fault::Restart(number, view)
             }
@@ -212,16 +242,18 @@ impl fmt::Display for Plan {
             patient,
             late_events,
             pods,
+            older,
         } = self.tempo;
         write!(
             formatter,
-            "{}/{}:{}/{}{}{}/{}/",
+            "{}/{}:{}/{}{}{}{}/{}/",
             self.subject().operator().kind().kind,
             self.life().name,
             self.steps,
             flag(patient, 'w'),
             flag(late_events, 'l'),
             flag(pods, 'p'),
+            if older { "o" } else { "" },
             self.seed
         )?;
         let faults: Vec<_> = self.faults.iter().map(ToString::to_string).collect();
@@ -253,6 +285,7 @@ impl FromStr for Plan {
                 patient: tempo.contains('w'),
                 late_events: tempo.contains('l'),
                 pods: tempo.contains('p'),
+                older: tempo.contains('o'),
             },
             seed: seed.parse().map_err(|_| format!("{seed:?} is no seed"))?,
             faults: faults.map(str::parse).collect::<Result<_, _>>()?,
@@ -261,17 +294,19 @@ impl FromStr for Plan {
 }
 
 /// All tempos to explore.
-pub(super) fn tempos() -> [Tempo; 4] {
+pub(super) fn tempos() -> [Tempo; 5] {
     [
-        (true, false, true),
-        (true, true, false),
-        (false, false, true),
-        (false, true, false),
+        (true, false, true, false),
+        (true, true, false, false),
+        (false, false, true, false),
+        (false, true, false, false),
+        (true, false, true, true),
     ]
-    .map(|(patient, late_events, pods)| Tempo {
+    .map(|(patient, late_events, pods, older)| Tempo {
         patient,
         late_events,
         pods,
+        older,
     })
 }
 
@@ -291,8 +326,9 @@ pub(super) fn single_faults(
         faults.push(Fault::NewLeader(number));
         faults.push(Fault::Restart(number, View::Fresh));
         for back in 1..=earlier(number) {
-            faults.push(Fault::Restart(number, View::List(back)));
-            faults.push(Fault::Restart(number, View::Watch(back)));
+            let lists = OUTDATED.map(|(lists, _)| View::List(lists, back));
+            let views = lists.into_iter().chain([View::Watch(back)]);
+            faults.extend(views.map(|view| Fault::Restart(number, view)));
         }
     }
     faults

@@ -16,9 +16,11 @@ use tokio::time::{sleep, timeout};
 
 use super::life::{NAME, NAMESPACE, Step};
 use super::plan::{Plan, View};
-use super::settled::is_settled;
+use super::settled::{hub_spec, is_settled};
 use super::wire::{Asked, Run, Signal, Wire};
+use crate::api::conversion::{DATA_ANNOTATION, convert, other};
 use crate::controller::{self, Leadership, Metrics, Options, storage_version_hash};
+use crate::json::merge;
 use crate::operators::Settings;
 
 /// Maximum time until the desired state is reached after a step or a fault.
@@ -188,12 +190,29 @@ pub(super) fn run(plan: &Plan) -> Outcome {
 
 fn definition(plan: &Plan) -> Definition {
     let kind = plan.subject().operator().kind();
+    let version = plan.version();
     Definition {
         is_custom: true,
-        others: vec![kind.spoke.name.to_owned()],
-        storage_version_hash: storage_version_hash(kind, &kind.hub),
-        ..Definition::built_in(kind.group, kind.hub.name, kind.kind, kind.plural)
+        others: vec![other(kind, version).name.to_owned()],
+        storage_version_hash: storage_version_hash(kind, version),
+        ..Definition::built_in(kind.group, version.name, kind.kind, kind.plural)
     }
+}
+
+/// What a user writes to change these fields of the hub spec: a merge patch in the stored version.
+fn change(plan: &Plan, object: Option<&Value>, fields: Value) -> Value {
+    let kind = plan.subject().operator().kind();
+    let mut spec = object.map_or_else(|| json!({}), |object| hub_spec(plan, object));
+    merge(&mut spec, fields);
+    let api_version = kind.api_version(&kind.hub);
+    let hub = json!({"apiVersion": api_version, "kind": kind.kind, "metadata": {}, "spec": spec});
+    let converted = convert(kind, hub, plan.version()).expect("a resource");
+    assert!(!converted.data_left_out, "{}", converted.object);
+    let data = &converted.object["metadata"]["annotations"][DATA_ANNOTATION];
+    json!({
+        "metadata": {"annotations": {DATA_ANNOTATION: data}},
+        "spec": converted.object["spec"],
+    })
 }
 
 async fn explore(plan: &Plan) -> Outcome {
@@ -275,11 +294,11 @@ async fn live(
         last_step = server.elapsed();
         match step {
             Step::Create(spec) => {
-                server.write(&id, &json!({"spec": spec}), "user");
+                server.write(&id, &change(plan, None, spec), "user");
             }
-            Step::Change(members) => {
-                if server.get(&id).is_some() {
-                    server.write(&id, &json!({"spec": members}), "user");
+            Step::Change(fields) => {
+                if let Some(object) = server.get(&id) {
+                    server.write(&id, &change(plan, Some(&object), fields), "user");
                 }
             }
             Step::Pause(paused) => {

@@ -9,16 +9,23 @@ use serde_json::Value;
 use super::compare::{lacking, unfinished_rollout};
 use super::life::{NAME, NAMESPACE};
 use super::plan::Plan;
+use crate::api::conversion;
 use crate::operators::{Child, Resource, SERVICE, Settings};
 
 /// Objects by name.
 pub(super) type Objects = BTreeMap<ObjectId, Arc<Value>>;
 
-/// The desired children of a resource.
-pub(super) fn desired(plan: &Plan, object: &Value) -> Vec<Child> {
-    let operator = plan.subject().operator();
-    let kind = operator.kind();
-    let resource = Resource {
+/// The spec of a stored resource in the hub version.
+pub(super) fn hub_spec(plan: &Plan, object: &Value) -> Value {
+    let (kind, version) = (plan.subject().operator().kind(), plan.version());
+    let annotations = object.pointer("/metadata/annotations");
+    conversion::hub_spec(kind, version, &object["spec"], annotations)
+}
+
+/// A resource as the operators see it.
+pub(super) fn resource(plan: &Plan, object: &Value) -> Resource {
+    let kind = plan.subject().operator().kind();
+    Resource {
         namespace: NAMESPACE.to_owned(),
         name: NAME.to_owned(),
         uid: object["metadata"]["uid"]
@@ -26,12 +33,17 @@ pub(super) fn desired(plan: &Plan, object: &Value) -> Vec<Child> {
             .unwrap_or_default()
             .to_owned(),
         generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
-        api_version: kind.api_version(&kind.hub),
-        spec: object["spec"].clone(),
+        api_version: kind.api_version(plan.version()),
+        spec: hub_spec(plan, object),
         status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
         paused: is_paused(object),
-    };
-    let desired = operator.desired(&resource, &Settings::default());
+    }
+}
+
+/// The desired children of a resource.
+pub(super) fn desired(plan: &Plan, object: &Value) -> Vec<Child> {
+    let operator = plan.subject().operator();
+    let desired = operator.desired(&resource(plan, object), &Settings::default());
     desired.expect("the lives ask for what is allowed")
 }
 

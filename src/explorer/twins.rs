@@ -42,10 +42,14 @@ pub(crate) enum Twin {
     EndsAtError,
     /// A webhook answers with another uid.
     OtherUid,
+    /// The first lists of children are taken for the current state.
+    FirstListTrusted,
+    /// A spec of the same generation is taken for the same spec.
+    GenerationOnly,
 }
 
 /// Their names in `docs/testing.md`.
-pub(super) const TWINS: [(Twin, &str); 18] = [
+pub(super) const TWINS: [(Twin, &str); 20] = [
     (Twin::StatusAhead, "status ahead of the children"),
     (Twin::ApplyWithoutUid, "apply without uid"),
     (Twin::NoTombstones, "no tombstones"),
@@ -64,6 +68,8 @@ pub(super) const TWINS: [(Twin, &str); 18] = [
     (Twin::StrictOrder, "strict order"),
     (Twin::EndsAtError, "end at an error"),
     (Twin::OtherUid, "other uid"),
+    (Twin::FirstListTrusted, "first list trusted"),
+    (Twin::GenerationOnly, "generation only"),
 ];
 
 thread_local! {

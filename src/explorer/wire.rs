@@ -11,7 +11,7 @@ use modelapi::{
 };
 use tokio::sync::mpsc;
 
-use super::plan::{EventFault, Fault, Plan, View, WriteFault};
+use super::plan::{EventFault, Fault, Outdated, Plan, View, WriteFault};
 
 /// How long [`WriteFault::Outage`] and [`WriteFault::Webhook`] last.
 pub(super) const OUTAGE: Duration = Duration::from_secs(60);
@@ -55,6 +55,8 @@ pub(super) struct Run {
     events: Arc<Counter>,
     signals: mpsc::UnboundedSender<Signal>,
     late_events: bool,
+    /// Plural of the explored kind.
+    resources: &'static str,
 }
 
 #[derive(Debug, Default)]
@@ -83,6 +85,7 @@ impl Run {
             events: Arc::default(),
             signals,
             late_events: plan.tempo.late_events,
+            resources: plan.subject().operator().kind().plural,
         })
     }
 
@@ -165,6 +168,17 @@ impl Wire {
             shown.push(entry);
         }
         is_first
+    }
+
+    /// Whether the first list of these objects is outdated.
+    fn is_outdated(&self, plural: &str) -> bool {
+        let is_resource = plural == self.run.resources;
+        match self.view {
+            View::List(Outdated::All, _) => true,
+            View::List(Outdated::Resources, _) => is_resource,
+            View::List(Outdated::Children, _) => !is_resource,
+            View::Fresh | View::Watch(_) => false,
+        }
     }
 
     fn write_fault(&self, number: usize, target: &Target) -> Option<WriteFault> {
@@ -309,7 +323,11 @@ impl Network for Wire {
 
     fn list_at(&self, target: &Target) -> Option<u64> {
         match self.view {
-            View::List(back) if target.name.is_empty() && self.is_first(target, "list") => {
+            View::List(_, back)
+                if self.is_outdated(&target.resource)
+                    && target.name.is_empty()
+                    && self.is_first(target, "list") =>
+            {
                 Some(self.base.saturating_sub(back))
             }
             _ => None,
@@ -328,16 +346,15 @@ impl Network for Wire {
     fn between_events(&self) -> Duration {
         // An API server sends no events older than the list. Replayed events are delivered at once.
         match self.view {
-            View::Fresh | View::List(_) if self.run.late_events => Duration::from_millis(3),
+            View::Fresh | View::List(..) if self.run.late_events => Duration::from_millis(3),
             _ => Duration::ZERO,
         }
     }
 
-    fn event_delay(&self, _plural: &str) -> Duration {
+    fn event_delay(&self, plural: &str) -> Duration {
         let usual = Duration::from_millis(if self.run.late_events { 5 } else { 0 });
-        let is_stale = matches!(self.view, View::List(_));
         let fresh_at = self.began + STALE_FOR;
-        match is_stale {
+        match self.is_outdated(plural) {
             true => usual.max(fresh_at.saturating_sub(self.run.server.elapsed())),
             false => usual,
         }

@@ -11,7 +11,7 @@ use crate::explorer::plan::{Plan, tempos};
 #[test]
 fn each_life_takes_as_many_writes_as_committed() {
     let mut references = References::default();
-    let mut found = "kind,life,w-p,wl-,--p,-l-\n".to_owned();
+    let mut found = "kind,life,w-p,wl-,--p,-l-,w-po\n".to_owned();
     for subject in subjects() {
         for (life, actions) in subject.lives().iter().enumerate() {
             let writes = tempos().map(|tempo| {

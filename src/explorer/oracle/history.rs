@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use modelapi::{Change, Stored};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::plan::{Fault, Plan, View};
 use super::super::run::Outcome;
-use super::super::settled::{Objects, desired, is_paused, ready, unlike};
+use super::super::settled::{Objects, desired, is_paused, ready, resource, unlike};
 use super::super::violation::Add;
+use crate::controller::drift::stamp::{Hash, Stamp, hash_of_spec};
+use crate::json::Json;
 use crate::operators::SERVICE;
 
 /// How old a change of another writer may be that the manager has not seen when it writes: the time of
@@ -25,14 +27,13 @@ pub(super) fn history(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
     let is_held = plan.faults.iter().any(|fault| {
         matches!(
             fault,
-            Fault::Event(..) | Fault::Restart(_, View::List(_) | View::Watch(_))
+            Fault::Event(..) | Fault::Restart(_, View::List(..) | View::Watch(_))
         )
     });
     let unknown = if is_held { UNKNOWN_WHEN_HELD } else { UNKNOWN };
     let id = plan.subject().id();
     let mut objects = Objects::new();
-    // By uid: the highest generation for which a child was written.
-    let mut applied: BTreeMap<String, i64> = BTreeMap::new();
+    let mut applied = Applied::default();
     for (index, stored) in outcome.log.iter().enumerate() {
         let is_ours = stored.by == manager;
         let is_child = matches!(stored.id.plural.as_str(), "deployments" | "services");
@@ -50,6 +51,11 @@ pub(super) fn history(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
         }
         if is_ours && stored.id == id && stored.change == Change::Modified {
             status_written(plan, outcome, &objects, index, unknown, add);
+        }
+        if stored.id == id && stored.change != Change::Deleted {
+            let spec = hash_of_spec(&resource(plan, &stored.object));
+            let uid = stored.object["metadata"]["uid"].to_string();
+            applied.specs.push((uid, spec));
         }
         match stored.change {
             Change::Deleted => objects.remove(&stored.id),
@@ -71,12 +77,22 @@ pub(super) fn history(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
     }
 }
 
-/// A child is created for a living owner, once, and never for an older generation than before.
+/// The specs for which children were written.
+#[derive(Default)]
+struct Applied {
+    /// Uid and spec of each state of the resource, in order.
+    specs: Vec<(String, Hash)>,
+    /// By owner and type of the child: the latest applied generation, and the latest state with the spec that
+    /// was applied.
+    latest: BTreeMap<String, (i64, usize)>,
+}
+
+/// A child is created for a living owner, once, and never for an older generation or spec than before.
 fn child_written(
     outcome: &Outcome,
     objects: &Objects,
     (stored, unknown): (&Stored, Duration),
-    applied: &mut BTreeMap<String, i64>,
+    applied: &mut Applied,
     add: &mut Add<'_>,
 ) {
     let owner = stored.object["metadata"]["ownerReferences"][0]["uid"].as_str();
@@ -102,17 +118,24 @@ fn child_written(
     {
         add("O6", format!("{plural} taken from another owner"));
     }
-    let stamp = &stored.object["metadata"]["annotations"]["quartet-operator.example.com/applied"];
-    let stamp: Value = serde_json::from_str(stamp.as_str().unwrap_or("null")).unwrap_or_default();
-    let generation = stamp["generation"].as_i64().unwrap_or(0);
-    let highest = applied.entry(format!("{owner} {plural}")).or_default();
-    if generation < *highest {
+    let Some(stamp) = Stamp::of(&Json::from(&*stored.object)) else {
+        return add("O6", format!("{plural} written without a stamp"));
+    };
+    let of_spec = (json!(owner).to_string(), stamp.spec);
+    let state = applied.specs.iter().rposition(|it| *it == of_spec);
+    let Some(state) = state else {
+        return add("O6", format!("{plural} written for a spec that never was"));
+    };
+    let highest = applied.latest.entry(format!("{owner} {plural}"));
+    let (generation, highest) = highest.or_default();
+    if stamp.generation < *generation || state < *highest {
+        let written = format!("generation {}, state {state}", stamp.generation);
         add(
             "O6",
-            format!("{plural} written for generation {generation} after {highest}"),
+            format!("{plural} written for {written} after {generation}, {highest}"),
         );
     }
-    *highest = generation.max(*highest);
+    (*generation, *highest) = (stamp.generation.max(*generation), state.max(*highest));
 }
 
 /// Only a Service that the spec does not want is deleted.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::super::plan::Plan;
 use super::super::run::Outcome;
 use super::super::violation::Add;
+use crate::api::conversion::other;
 use crate::api::{Kind, Version};
 use crate::operators::OPERATORS;
 use crate::webhook::{Handlers, Metrics, paths};
@@ -70,18 +71,22 @@ fn converted(kind: &Kind, version: &Version, object: &Value) -> Result<Value, St
 fn wrong(plan: &Plan, stored: &Stored) -> Result<(), String> {
     let (subject, object) = (plan.subject(), &*stored.object);
     let kind = subject.operator().kind();
-    let spoke = converted(kind, &kind.spoke, object)?;
-    let back = converted(kind, &kind.hub, &spoke)?;
+    let there = converted(kind, other(kind, plan.version()), object)?;
+    let back = converted(kind, plan.version(), &there)?;
     if back["spec"] != object["spec"] || back["status"] != object["status"] {
         return Err(format!("{object} came back as {back}"));
     }
     if stored.by != "user" {
         return Ok(());
     }
-    if !admits(kind, stored.before.as_deref(), object)? {
+    // Users write the hub version.
+    let object = converted(kind, &kind.hub, object)?;
+    let before = stored.before.as_deref();
+    let before = before.map(|before| converted(kind, &kind.hub, before));
+    if !admits(kind, before.transpose()?.as_ref(), &object)? {
         return Err(format!("rejected: {object}"));
     }
-    let mut invalid = object.clone();
+    let mut invalid = object;
     let pods = subject.pods(i64::from(MAX_REPLICAS) + 1);
     for (field, value) in pods.as_object().into_iter().flatten() {
         invalid["spec"][field] = value.clone();

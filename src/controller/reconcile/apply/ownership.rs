@@ -196,9 +196,10 @@ impl Reconciler {
             let annotations = live.pointer("/metadata/annotations");
             conversion::hub_spec(self.kind, version, spec, annotations)
         });
-        let is_same =
-            generation_of(&live) <= resource.generation && spec.as_ref() == Some(&resource.spec);
-        match is_same {
+        let is_same = spec.as_ref() == Some(&resource.spec);
+        #[cfg(test)]
+        let is_same = is_same || twins::is(Twin::GenerationOnly);
+        match is_same && generation_of(&live) <= resource.generation {
             true => Ok(()),
             false => Err(ApplyError::Stale),
         }
@@ -207,6 +208,10 @@ impl Reconciler {
     /// Whether the API server has the children as cached. Reads only those that have not changed since
     /// this process leads: the first lists may have come from an outdated API server.
     pub(crate) async fn is_current(&self, ensured: &Ensured) -> Result<bool, RequestError> {
+        #[cfg(test)]
+        if twins::is(Twin::FirstListTrusted) {
+            return Ok(true);
+        }
         for Expected { kind, key, .. } in &ensured.expected {
             let Some(cached) = self.children.cached(kind, key) else {
                 return Ok(false);
