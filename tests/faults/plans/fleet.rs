@@ -109,10 +109,12 @@ impl Fleet {
         managers.running = Some(manager);
     }
 
-    /// Waits until the manager that runs watches everything.
+    /// Waits until the manager that runs watches everything. It may be killed meanwhile: by a plan whose request
+    /// was on its way.
     pub(crate) async fn until_watching(&self) {
         let mut limit = Limit::new(DEADLINE);
         loop {
+            self.keep_running();
             let user = format!("{}-{}", self.stage.namespace, self.managers().starts);
             let journal = self.proxy.journal();
             let watches = |resource: &str| {

@@ -18,15 +18,16 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     for workload in [Create, Change, Replace] {
         all.push(Scenario::new(
             "F14",
-            "200 ms ± 100 ms, and one request in twenty is reset",
+            "200 ms ± 100 ms, and one request in five is reset, and one answer",
             workload,
             |rig| {
                 async move {
                     let wait =
                         Action::Delay(Duration::from_millis(100), Duration::from_millis(300));
-                    let loss = Rule::new(Match::all(), Action::Reset).one_in(20);
+                    // So that at least one of the 20 requests of a short run is.
+                    let loss = Rule::new(Match::all(), Action::Reset).one_in(5);
                     let lost = Rule::new(Match::all(), Action::Reset)
-                        .one_in(20)
+                        .one_in(5)
                         .after_commit();
                     let rules = [Rule::new(Match::all(), wait), loss, lost];
                     let rules = rules.map(|rule| rig.proxy.install(rule));
