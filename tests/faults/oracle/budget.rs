@@ -3,8 +3,9 @@
 //! which nobody asks for any more. O5: a fault costs what it costs, and no more.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use faultproxy::{Journal, Target, WatchEvent};
+use faultproxy::{Entry, Journal, Target, WatchEvent};
 
 use super::{Violation, by_object, violation};
 
@@ -61,6 +62,31 @@ impl Costs {
     pub(crate) fn writes(&self) -> usize {
         self.0.values().map(|cost| cost.writes).sum()
     }
+}
+
+/// O5: after a 429, the process writes nothing to that object or its children before the `Retry-After` has
+/// passed.
+pub(crate) fn early(journal: &Journal, retry_after: Duration) -> Vec<Violation> {
+    let writes = || {
+        let requests = journal.requests.iter();
+        requests.filter(|it| it.target.is_write())
+    };
+    let refused = writes().filter(|it| it.is_met && it.answered == Some(429));
+    let mut violations = Vec::new();
+    for (user, from) in refused.filter_map(|it| Some((&it.user, it.ended?))) {
+        let is_early = |it: &&Entry| {
+            it.user == *user && it.began > from && it.began.duration_since(from) < retry_after
+        };
+        for entry in writes().filter(is_early) {
+            let after = entry.began.duration_since(from);
+            let what = format!(
+                "{:?} {after:.1?} after a 429 of {retry_after:?}",
+                entry.target
+            );
+            violations.push(violation("O5", what));
+        }
+    }
+    violations
 }
 
 /// O3.

@@ -61,6 +61,22 @@ fn oracles(violations: Vec<Violation>) -> Vec<&'static str> {
 }
 
 #[test]
+fn o5_objects_to_a_write_before_the_retry_after_of_a_429_has_passed() {
+    let refused = Entry {
+        is_met: true,
+        ..entry("m", 0, "patch", "deployments", 429)
+    };
+    let early = |at, user| {
+        let next = entry(user, at, "patch", "memcacheds/status", 200);
+        let journal = journal(vec![refused.clone(), next]);
+        oracles(budget::early(&journal, Duration::from_secs(1)))
+    };
+    assert_eq!(early(1004, "m"), ["O5"]);
+    assert_eq!(early(1005, "m"), [""; 0]);
+    assert_eq!(early(500, "next"), [""; 0]);
+}
+
+#[test]
 fn who_writes_without_the_lease_is_found() {
     let found = |requests| oracles(writers::overlaps(&journal(requests)));
     let fine = || {

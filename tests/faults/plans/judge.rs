@@ -7,8 +7,9 @@ use faultproxy::{Journal, Target};
 use serde_json::Value;
 
 use super::fleet::Fleet;
+use super::life::Step;
 use super::live::Lived;
-use super::plan::{Fault, Traffic};
+use super::plan::{Fault, RETRY_AFTER, Traffic};
 use crate::oracle::budget::{self, Costs};
 use crate::oracle::end_state::{self, EndState};
 use crate::oracle::{Violation, ownership, process, rest, retries, status, violation};
@@ -66,6 +67,10 @@ pub(crate) fn of_plan(
     );
     let more = ended + usize::from(is_late);
     violations.extend(budget::spent(&costs, &reference.costs, more, &journal));
+    // A new resource of that name is another object.
+    if lived.plan.step != Step::Replace {
+        violations.extend(budget::early(&journal, RETRY_AFTER));
+    }
     let uid = lived.stored.resource.iter();
     let living = uid.map(|it| it["metadata"]["uid"].to_string()).collect();
     let children = Children {

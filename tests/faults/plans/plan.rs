@@ -72,6 +72,9 @@ const KILLS: [Fault; 3] = [
 
 const OF_EVENTS: [Fault; 4] = [Fault::Dropped, Fault::Doubled, Fault::Held, Fault::Gone];
 
+/// The `Retry-After` of [`Fault::TooManyRequests`].
+pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
+
 /// How long a call waits for its answer.
 const CALL_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -170,8 +173,8 @@ impl Plan {
                 (conflict, false)
             }
             Fault::TooManyRequests => {
-                let busy = Action::retry_after(429, "TooManyRequests", 1);
-                (busy, false)
+                let seconds = u32::try_from(RETRY_AFTER.as_secs()).expect("small");
+                (Action::retry_after(429, "TooManyRequests", seconds), false)
             }
             Fault::ErrorAfter => {
                 let error = Action::status(500, "InternalError", "made by a test");

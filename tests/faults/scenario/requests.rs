@@ -164,12 +164,9 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Create,
         |rig| {
             let busy = Action::retry_after(429, "TooManyRequests", 30);
-            in_spite_of(
-                rig,
-                first_writes(&WRITTEN, 1, &busy, false),
-                CONVERGES_WITHIN,
-            )
-            .boxed()
+            // Each resource makes up to three kinds of writes, and each is asked to wait.
+            let promised = 3 * Duration::from_secs(30) + CONVERGES_WITHIN;
+            in_spite_of(rig, first_writes(&WRITTEN, 1, &busy, false), promised).boxed()
         },
     ));
     for (fault, code, workload) in [

@@ -203,7 +203,15 @@ async fn fault(action: Action, effect: &Effect, record: Record) -> Result<Respon
                 .insert(header::RETRY_AFTER, seconds.into());
             return Ok(answer);
         }
-        Action::Answer(code, body) => (code, body.to_string()),
+        Action::Answer(code, body) => {
+            let mut answer = answer(code, body.to_string().into(), &record);
+            // apiserver/pkg/endpoints/handlers/responsewriters, ErrorNegotiated.
+            if let Some(seconds) = body["details"]["retryAfterSeconds"].as_u64() {
+                let headers = answer.headers_mut();
+                headers.insert(header::RETRY_AFTER, seconds.into());
+            }
+            return Ok(answer);
+        }
         Action::Empty => (StatusCode::OK, String::new()),
         Action::HalfAnEvent => (
             StatusCode::OK,

@@ -53,7 +53,7 @@ async fn a_response_replaces_the_servers_before_and_after_it_commits() {
 }
 
 #[tokio::test]
-async fn too_many_requests_has_retry_after_in_the_header_or_in_the_object() {
+async fn too_many_requests_has_retry_after_in_the_header_and_in_the_object() {
     let env = TestEnv::start().await;
     env.proxy.install(first(Action::TooManyRequests(7)));
     let answer = env.send(Method::PATCH, DEPLOYMENT).await;
@@ -61,11 +61,14 @@ async fn too_many_requests_has_retry_after_in_the_header_or_in_the_object() {
     assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(answer.headers()["retry-after"], "7");
     let rule = Action::retry_after(429, "TooManyRequests", 3);
-    env.proxy.install(first(rule));
+    env.proxy.install(first(rule.clone()));
     let (code, body) = env.write().await;
     let body: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
     let seconds = &body["details"]["retryAfterSeconds"];
     assert_eq!((code, seconds, env.obeyed()), (429, &json!(3), 0));
+    env.proxy.install(first(rule));
+    let answer = env.send(Method::PATCH, DEPLOYMENT).await;
+    assert_eq!(answer.expect("a response").headers()["retry-after"], "3");
 }
 
 #[tokio::test]
