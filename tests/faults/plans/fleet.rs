@@ -18,6 +18,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use super::TOGETHER;
 use super::life::{KINDS, Stored};
 use crate::oracle::process::{Process, Seen};
 use crate::oracle::status::Statuses;
@@ -103,6 +104,8 @@ impl Fleet {
         let flags = [
             format!("--watch-namespace={namespace}"),
             CONTROLLERS.to_owned(),
+            // A call without an answer keeps a worker from the other plans for ten seconds.
+            format!("--max-concurrent-reconciles={TOGETHER}"),
         ];
         let manager = Manager::start(&file, &flags);
         self.id.store(manager.id(), Ordering::SeqCst);
