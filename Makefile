@@ -218,7 +218,8 @@ COMPILE_TESTS = cargo build --locked --workspace --bin devcluster && \
 	cargo test --locked --workspace --no-run
 # hack/test.sh checks the audit logs at the end.
 COMPILE_AUDIT = $(CARGO_BUILD) --test cluster_audit
-# Runs the tests with a cluster.
+# Runs the tests with a cluster. In a recipe with variables, after `exec env`: the SIGTERM of a stopped
+# make then reaches it, and not only its shell.
 WITH_CLUSTER = $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-original --
 # Whether TESTFLAGS select all tests.
 WHOLE_RUN = $(if $(filter-out --no-fail-fast,$(TESTFLAGS)),,yes)
@@ -247,7 +248,7 @@ test-nightly: ## Run the tests that take hours, stage by stage; `hack/nightly.sh
 test-rollout: ## Run rolling restarts under load, without a failed call; RESTARTS=20.
 	$(COMPILE_TESTS) --test rollout
 	$(COMPILE_AUDIT)
-	ROLLING_RESTARTS=$(RESTARTS) $(WITH_CLUSTER) \
+	exec env ROLLING_RESTARTS=$(RESTARTS) $(WITH_CLUSTER) \
 		hack/test.sh --test rollout rolling_restarts -- --nocapture
 
 .PHONY: test-image
@@ -258,7 +259,7 @@ test-image: ## Run the attacks of tests/hostile on the binary of the image, whic
 .PHONY: test-docs
 test-docs: ## Run every command of the documents and compare the output; DOCS='README' selects by path.
 	$(COMPILE_TESTS) --test docs
-	DOCS='$(DOCS)' hack/test.sh --test docs the_documents -- --ignored --nocapture
+	exec env DOCS='$(DOCS)' hack/test.sh --test docs the_documents -- --ignored --nocapture
 
 .PHONY: test-e2e
 test-e2e: ## Test the product on a node that runs containers; as root; PHASES='catalog' selects by name.
@@ -289,7 +290,7 @@ mutants: ## Change the code in N=200 places (SEED=2 for others), and check that 
 test-faults: ## Test faults of the API server and the network; FAULTS='F12', 'plan Nginx' or 'rivals' selects.
 	$(COMPILE_TESTS) --test faults
 	$(COMPILE_AUDIT)
-	FAULTS='$(FAULTS)' $(WITH_CLUSTER) \
+	exec env FAULTS='$(FAULTS)' $(WITH_CLUSTER) \
 		hack/test.sh --test faults the_campaign -- --ignored --nocapture
 
 .PHONY: test-previous
