@@ -99,7 +99,16 @@ async fn a_leader_that_receives_sigterm_hands_over_at_once() {
         until_written(&log, &env, &leader, told).await;
         let signalled = Timestamp::now();
         let exit = leader.stop().await;
-        assert_eq!(exit.code, Some(0), "{}", exit.log);
+        // Two calls to an API server that waits for a processor may take longer than the 4 s in which a
+        // running reconcile ends. Such a trial is repeated.
+        let is_cut_off = exit.log.contains("stop phase timed out") && load_factor() > 2.0;
+        let code = i32::from(is_cut_off);
+        assert_eq!(exit.code, Some(code), "{}", exit.log);
+        if is_cut_off {
+            until_written(&log, &env, &next, told).await;
+            leader = next;
+            continue;
+        }
         assert!(exit.log.contains("the lease is released"), "{}", exit.log);
         let writes = until_written(&log, &env, &next, told).await;
         let last = of(&writes, &user)
@@ -118,6 +127,7 @@ async fn a_leader_that_receives_sigterm_hands_over_at_once() {
         leader = next;
     }
     drop(work);
+    assert!(gaps.len() >= trials, "{} handovers", gaps.len());
     gaps.sort();
     since_signal.sort();
     let median = gaps[gaps.len() / 2];
