@@ -105,6 +105,7 @@ async fn a_leader_that_receives_sigterm_hands_over_at_once() {
         let code = i32::from(is_cut_off);
         assert_eq!(exit.code, Some(code), "{}", exit.log);
         if is_cut_off {
+            println!("handover {trial} was cut off and is repeated");
             until_written(&log, &env, &next, told).await;
             leader = next;
             continue;
