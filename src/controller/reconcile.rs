@@ -114,7 +114,7 @@ impl Reconciler {
             _ => {
                 // Nothing is applied, so an earlier failure does not last.
                 self.states.unconfirmed(&resource, None);
-                let refused = desired.as_ref().err().filter(|_| !resource.paused);
+                let refused = desired.as_ref().err().filter(|_| resource.paused.is_none());
                 Outcome {
                     problem: refused.map(ValidationError::problem),
                     failure: stripped,
@@ -162,7 +162,9 @@ impl Reconciler {
             false => Err(ValidationError::Invalid(errors)),
         };
         let ensured = match &desired {
-            Ok(children) if !resource.paused => Some(self.ensure(resource, children, spec).await),
+            Ok(children) if resource.paused.is_none() => {
+                Some(self.ensure(resource, children, spec).await)
+            }
             _ => None,
         };
         (operators::summary(&desired), ensured)
@@ -207,7 +209,7 @@ impl Reconciler {
             spec: conversion::hub_spec(self.kind, version, read, annotations.as_ref()),
             // Replaces a status of an older operator that does not fit this type.
             status: serde_json::from_str(&cached.status.text()).unwrap_or_default(),
-            paused: cached.paused,
+            paused: cached.paused.as_deref().map(Into::into),
         }
     }
 

@@ -117,7 +117,7 @@ fn waiting(number: u32) -> Resource {
         api_version: NGINX.to_owned(),
         spec: Value::Null,
         status: Status::default(),
-        paused: false,
+        paused: None,
     }
 }
 

@@ -33,8 +33,8 @@ pub(crate) struct CachedResource {
     pub(crate) status: StatusText,
     /// The finalizer of an older operator.
     pub(crate) legacy_finalizer: Option<LegacyFinalizer>,
-    /// Annotation `quartet-operator.example.com/paused: "true"`.
-    pub(crate) paused: bool,
+    /// Value of the annotation `quartet-operator.example.com/paused`, if it pauses the resource.
+    pub(crate) paused: Option<Box<str>>,
 }
 
 impl CachedResource {
@@ -94,9 +94,17 @@ impl Decode for CachedResource {
                 .map(|status| StatusText::from(&*canonical(status)))
                 .unwrap_or_default(),
             legacy_finalizer: LegacyFinalizer::of(metadata),
-            paused: annotation(PAUSED) == Some("true"),
+            paused: annotation(PAUSED)
+                .filter(|value| pauses(value))
+                .map(Into::into),
         })
     }
+}
+
+/// Reports whether this value of the annotation pauses a resource: all that Go's `strconv.ParseBool` does
+/// not read as false. A typo must not undo what an administrator does by hand meanwhile.
+fn pauses(value: &str) -> bool {
+    !["0", "f", "F", "false", "False", "FALSE"].contains(&value.trim())
 }
 
 /// The text of a value as we write it, if the API server wrote it: compact, and with sorted members.

@@ -113,6 +113,31 @@ fn decoding_takes_whatever_there_is_and_refuses_only_what_has_no_version() {
 }
 
 #[test]
+fn a_resource_is_paused_by_whatever_is_not_false() {
+    let paused = |value: Value| {
+        let object = json!({
+            "metadata": {
+                "name": "a",
+                "namespace": "b",
+                "uid": "c",
+                "resourceVersion": "1",
+                "annotations": {"quartet-operator.example.com/paused": value},
+            },
+        });
+        CachedResource::from_json(&Json::from(&object))
+            .expect("a resource")
+            .paused
+    };
+    for value in ["0", "f", "F", "false", "False", "FALSE", " false "] {
+        assert_eq!(paused(value.into()), None);
+    }
+    for value in ["true", "True", "TRUE", "1", "yes", "", "true "] {
+        assert_eq!(paused(value.into()).as_deref(), Some(value));
+    }
+    assert_eq!(paused(Value::Null), None);
+}
+
+#[test]
 fn of_a_condition_only_what_a_status_needs_is_kept() {
     let workload = |type_: &str, status: &str, reason: &str| {
         let object = json!({

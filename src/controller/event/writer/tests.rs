@@ -72,7 +72,7 @@ impl Scene {
             api_version: "cache.example.com/v1".to_owned(),
             spec: Value::Null,
             status: Default::default(),
-            paused: false,
+            paused: None,
         };
         let notice = Notice {
             severity: Severity::Warning,

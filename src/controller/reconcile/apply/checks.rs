@@ -70,7 +70,7 @@ impl Reconciler {
         spec: u64,
     ) -> Option<(Vec<ChildSummary>, Ensured)> {
         let memo = self.memos.of(&resource.uid, spec);
-        let (expected, children) = memo.filter(|_| !resource.paused)?;
+        let (expected, children) = memo.filter(|_| resource.paused.is_none())?;
         let is_wanted = |kind, name: &str| {
             let mut children = children.iter();
             children.any(|child| child.kind == kind && child.name == name)
