@@ -4,9 +4,6 @@ use std::time::Duration;
 
 use kube::core::Status;
 
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
-
 /// Why a request to the API server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
@@ -80,10 +77,6 @@ impl RequestError {
 
     /// How long the API server asks its client to wait before the next request.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        #[cfg(test)]
-        if twins::is(Twin::NoRetryAfter) {
-            return None;
-        }
         let Self::Rejected { retry_after, .. } = self else {
             return None;
         };

@@ -3,8 +3,6 @@
 //! queues.
 
 use std::collections::HashMap;
-#[cfg(test)]
-use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +22,6 @@ pub use crate::controller::cache::store::Change;
 use crate::controller::cache::store::{MAX_ANSWER_DELAY, Store};
 use crate::controller::metrics::Metrics;
 use crate::controller::object::{Object, ObjectKey};
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
 
 /// Duration of a watch in seconds, as requested from the API server.
 ///
@@ -92,8 +88,6 @@ impl<T: Object> Informer<T> {
         // `Store::drop_unconfirmed` is due several times after each list, and then no more, so that an
         // idle informer does not wake up.
         let (mut sweep, mut sweeps_left) = (interval(SWEEP_EVERY), 0);
-        #[cfg(test)]
-        let mut latest = None;
         loop {
             let next = tokio::select! {
                 biased;
@@ -110,16 +104,6 @@ impl<T: Object> Informer<T> {
             };
             match next {
                 None => return self.kind,
-                #[cfg(test)]
-                Some(Err(_)) if twins::is(Twin::NoRewatch) => pending().await,
-                #[cfg(test)]
-                Some(Ok(Event::Apply(object) | Event::Delete(object)))
-                    if twins::is(Twin::StrictOrder)
-                        && latest.replace(object.resource_version())
-                            >= Some(object.resource_version()) =>
-                {
-                    pending().await
-                }
                 Some(Ok(event)) => {
                     let is_list = matches!(event, Event::InitDone);
                     let is_first_list = is_list && !*self.synced.borrow();

@@ -24,8 +24,6 @@ use crate::controller::drift::stamp::Stamp;
 use crate::controller::reconcile::error_class::{self, ErrorClass};
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{Attempt, ServerMutated, Write, jittered_retry};
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
 use crate::operators::{Child, Resource, kept};
 
 impl Reconciler {
@@ -224,10 +222,7 @@ impl Reconciler {
         let mut metadata = wanted.metadata();
         let rollout = existing.and_then(|it| it.rollout);
         Stamp::new(wanted.resource, wanted.desired, rollout).put_on(&mut metadata);
-        let preconditions = existing;
-        #[cfg(test)]
-        let preconditions = preconditions.filter(|_| !twins::is(Twin::ApplyWithoutUid));
-        if let Some(existing) = preconditions {
+        if let Some(existing) = existing {
             let version = existing.resource_version.to_string();
             metadata.insert("uid".to_owned(), existing.uid.into());
             metadata.insert("resourceVersion".to_owned(), version.into());

@@ -10,8 +10,6 @@ use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::drift::managed_fields;
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::object::{Object, ObjectKey};
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
 use crate::json::Json;
 use crate::operators::{ChildKind, ChildState, DEPLOYMENT, ObservedWorkload, kept};
 use crate::shard::ShardId;
@@ -98,8 +96,6 @@ impl CachedChild {
         let is_unchanged = |earlier: &Arc<CachedChild>| {
             child.meta.generation > 0 && earlier.digest == child.digest
         };
-        #[cfg(test)]
-        let is_unchanged = |earlier: &_| is_unchanged(earlier) || twins::is(Twin::ReadOnce);
         let earlier = earlier(&child.meta.key).filter(is_unchanged);
         let mut preserved_selector = None;
         if let Some(earlier) = earlier {

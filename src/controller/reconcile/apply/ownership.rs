@@ -21,8 +21,6 @@ use crate::controller::legacy::adoption;
 use crate::controller::object::version_of;
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{jittered_retry, key_of};
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
 use crate::json::Json;
 use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
 use crate::shard::Shard;
@@ -160,10 +158,6 @@ impl Reconciler {
     /// A child is missing. If it may have existed before, checks that the resource still exists in the
     /// generation that was read, before the child is created again.
     pub(super) async fn check_owner(&self, resource: &Resource) -> Result<(), ApplyError> {
-        #[cfg(test)]
-        if twins::is(Twin::ChildOfDeadOwner) {
-            return Ok(());
-        }
         // In this order: the loss is removed after the resource has left the cache, which may happen
         // concurrently.
         let key = key_of(resource);
@@ -197,8 +191,6 @@ impl Reconciler {
             conversion::hub_spec(self.kind, version, spec, annotations)
         });
         let is_same = spec.as_ref() == Some(&resource.spec);
-        #[cfg(test)]
-        let is_same = is_same || twins::is(Twin::GenerationOnly);
         match is_same && generation_of(&live) <= resource.generation {
             true => Ok(()),
             false => Err(ApplyError::Stale),
@@ -208,10 +200,6 @@ impl Reconciler {
     /// Whether the API server has the children as cached. Reads only those that have not changed since
     /// this process leads: the first lists may have come from an outdated API server.
     pub(crate) async fn is_current(&self, ensured: &Ensured) -> Result<bool, RequestError> {
-        #[cfg(test)]
-        if twins::is(Twin::FirstListTrusted) {
-            return Ok(true);
-        }
         for Expected { kind, key, .. } in &ensured.expected {
             let Some(cached) = self.children.cached(kind, key) else {
                 return Ok(false);
