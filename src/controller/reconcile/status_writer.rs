@@ -123,7 +123,7 @@ impl Reconciler {
             true => format!("[{add}]"),
             false => operations,
         };
-        let manager = &self.field_manager;
+        let manager = self.kind.field_manager;
         // Until the cache has the answer: its event, which often comes first, enqueues nothing.
         let write = Write::Status(StatusText::from(text));
         let _writing = self.states.writing(resource, write);
