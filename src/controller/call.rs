@@ -106,22 +106,14 @@ impl Caller {
         self.send(at.request("get", Method::GET, at.path())).await
     }
 
-    /// A list of only this object, read from etcd; empty if it does not exist or does not match
-    /// `labels`. For custom resources, which the operator's role does not permit to `get`.
+    /// A list of only this object, read from etcd; empty if it does not exist. For custom resources, which
+    /// the operator's role does not permit to `get`.
     ///
     /// # Errors
     /// The API server's error.
-    pub(crate) async fn list_one(
-        &self,
-        at: Location<'_>,
-        labels: Option<&str>,
-    ) -> Result<Value, RequestError> {
+    pub(crate) async fn list_one(&self, at: Location<'_>) -> Result<Value, RequestError> {
         let (collection, name) = (at.collection(), at.name);
-        let mut target = format!("{collection}?fieldSelector=metadata.name%3D{name}&limit=1");
-        if let Some(labels) = labels {
-            target.push_str("&labelSelector=");
-            target.extend(labels.bytes().map(|byte| format!("%{byte:02X}")));
-        }
+        let target = format!("{collection}?fieldSelector=metadata.name%3D{name}&limit=1");
         self.send(at.request("look for", Method::GET, target)).await
     }
 

@@ -180,12 +180,11 @@ impl Reconciler {
         !is_told && is_rolled_out()
     }
 
-    /// Releases the names and the state of a resource that is deleted, or that moved to another shard.
+    /// Releases the names and the state of a resource that is deleted.
     pub(crate) fn forget(&self, resource: &CachedResource) {
         let (key, uid) = (&resource.meta.key, &resource.meta.uid);
         for child in self.children.reservations.release_all(uid) {
             self.repairs.forget(&child);
-            self.shard_adoptions.forget(&child);
         }
         self.memos.forget(uid);
         self.pacer.ended(key);
@@ -238,7 +237,7 @@ impl Reconciler {
                 }
             }
         }
-        let manager = &self.field_manager;
+        let manager = self.kind.field_manager;
         let api_version = self.kind.api_version(version);
         let at = self.location(cached, &api_version);
         let patched = self

@@ -32,7 +32,6 @@ use crate::certificates::{self, directory, in_memory};
 use crate::config::{Config, MetricsSecurity};
 use crate::packaging::names::METRICS_PATH;
 use crate::server::{Serving, Slot, long_body};
-use crate::shard::Shard;
 use crate::webhook::{ServeError, server_config};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -41,12 +40,9 @@ const END: &str = "# EOF\n";
 /// Longest wait for memory. Prometheus waits 10 s for the whole answer (`scrape_timeout`).
 const MEMORY_WAIT: Duration = Duration::from_secs(8);
 
-/// A registry with the metrics of every process: build information and resource usage. Every metric of
-/// a shard has its selector as a label.
-pub(super) fn registry(shard: Option<&Shard>) -> Registry {
-    let selector = shard.map(|shard| shard.selector().to_owned());
-    let label = selector.map(|selector| ("shard".into(), selector.into()));
-    let mut registry = Registry::with_labels(label.into_iter());
+/// A registry with the metrics of every process: build information and resource usage.
+pub(super) fn registry() -> Registry {
+    let mut registry = Registry::default();
     let build = Info::new([
         ("version", env!("CARGO_PKG_VERSION")),
         ("os", std::env::consts::OS),
@@ -288,7 +284,7 @@ mod tests {
     #[test]
     fn a_scrape_shows_the_build_and_the_process() {
         let mut text = String::new();
-        encode(&mut text, &registry(None)).unwrap();
+        encode(&mut text, &registry()).unwrap();
         let build = format!(
             "quartet_operator_build_info{{version=\"{}\"",
             env!("CARGO_PKG_VERSION")
@@ -296,18 +292,5 @@ mod tests {
         assert!(text.contains(&build), "{text}");
         assert!(text.contains("\nprocess_resident_memory_bytes "), "{text}");
         assert!(text.ends_with("# EOF\n"), "{text}");
-    }
-
-    #[test]
-    fn every_metric_of_a_shard_has_its_selector() {
-        let shard = Shard::of("b=c,tier notin (x)").expect("valid");
-        let mut text = String::new();
-        encode(&mut text, &registry(shard.as_ref())).unwrap();
-        let mut series = text.lines().filter(|line| !line.starts_with('#'));
-        assert!(series.clone().count() > 5, "{text}");
-        assert!(
-            series.all(|line| line.contains("{shard=\"b=c,tier!=x\"")),
-            "{text}"
-        );
     }
 }

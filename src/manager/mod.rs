@@ -36,7 +36,6 @@ use crate::certificates;
 use crate::config::Config;
 pub use crate::error_report::error_report;
 use crate::packaging::names;
-use crate::shard::Shard;
 pub use cluster::{Clients, ClusterError};
 use election::Election;
 pub use election::ElectionError;
@@ -124,7 +123,7 @@ async fn start_and_stop(
 ) -> Result<(), RunError> {
     tokio::spawn(log.obey_signals().map_err(no_signals)?);
     listen::raise_open_files();
-    let mut registry = metrics::registry(config.shard.as_ref());
+    let mut registry = metrics::registry();
     let requests = RequestCounter::registered(&mut registry);
     let reads = certificates::Reads::registered(&mut registry);
     let prepared = async {
@@ -210,7 +209,6 @@ fn log_start(config: &Config, clients: &Clients) {
         .map(|operator| operator.kind().controller_name())
         .collect();
     let namespaces: Vec<_> = config.watch_namespaces.iter().map(String::as_str).collect();
-    let shard = config.shard.as_ref();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         server = clients.server,
@@ -220,12 +218,7 @@ fn log_start(config: &Config, clients: &Clients) {
         } else {
             namespaces.join(",")
         },
-        label_selector = shard.map(Shard::selector),
-        shard = shard.map(|shard| shard.id().to_string()),
-        lease = config
-            .leader_election
-            .as_ref()
-            .map(|_| election::lease(config)),
+        lease = config.leader_election.as_ref().map(|_| names::LEASE),
         max_concurrent_reconciles = config.max_concurrent_reconciles,
         max_replicas = config.settings.max_replicas,
         "starting"

@@ -31,7 +31,6 @@ const SOURCE: Plan = Plan {
         "kinds",
         "log_limit",
         "metric",
-        "shard",
         "trace_target",
     ],
 };

@@ -105,7 +105,7 @@ fn child(name: &str, owners: &[Value]) -> Value {
 }
 
 fn deployment(object: &Value) -> Arc<CachedChild> {
-    Arc::new(CachedChild::decode(DEPLOYMENT, None, &Json::from(object)).unwrap())
+    Arc::new(CachedChild::decode(DEPLOYMENT, &Json::from(object)).unwrap())
 }
 
 fn waiting(number: u32) -> Resource {

@@ -7,7 +7,6 @@ mod deletion;
 pub(super) mod error;
 pub(super) mod memo;
 mod ownership;
-mod shards;
 pub(super) mod wanted;
 
 use tracing::{debug, info};
@@ -124,7 +123,6 @@ impl Reconciler {
                 let step = self.check_existing(wanted, ours, blocked, ensured).await?;
                 match step {
                     Step::Done => return Ok(()),
-                    Step::Again => return Box::pin(self.ensure_child(wanted, ensured)).await,
                     Step::Change { paced, had_slot } => (paced, had_slot),
                 }
             }
@@ -229,7 +227,7 @@ impl Reconciler {
         }
         let (at, manager, body) = (
             wanted.location(),
-            &self.field_manager,
+            self.kind.field_manager,
             wanted.body(metadata),
         );
         let force = existing.is_some();

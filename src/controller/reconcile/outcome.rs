@@ -144,7 +144,6 @@ impl Reconciler {
                 }
             }
             Err(ApplyError::Stale) => return Err(Action::RequeueAfter(STALE_RETRY)),
-            Err(ApplyError::OtherShard(wait)) => return Err(Action::RequeueAfter(wait)),
             Err(ApplyError::ResourceGone) => return Err(Action::RequeueAfter(jittered_retry())),
             Err(ApplyError::NamespaceEnding) => return Err(Action::AwaitChange),
         };

@@ -109,7 +109,7 @@ impl Reconciler {
         let read = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": version});
         let add = format!(r#"{{"op":"add","path":"/status","value":{text}}}"#);
         let operations = format!("[{read},{add}]");
-        let manager = &self.field_manager;
+        let manager = self.kind.field_manager;
         // Until the cache has the answer: its event, which often comes first, enqueues nothing.
         let write = Write::Status(StatusText::from(text));
         let _writing = self.states.writing(resource, write);

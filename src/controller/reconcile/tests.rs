@@ -13,7 +13,6 @@ mod owned;
 mod paced;
 mod refused;
 mod requests;
-mod shards;
 mod status_conflicts;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -40,7 +39,6 @@ use crate::controller::reconcile::{Action, Context, FirstRevision, Reconciler};
 use crate::json::{Json, merge};
 use crate::operators::memcached::Memcached;
 use crate::operators::{DEPLOYMENT, Operator, Settings};
-use crate::shard::Shard;
 
 /// Answers one request, or never answers.
 type Script = dyn Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync;
@@ -75,23 +73,11 @@ impl Scenario {
         operator: &'static dyn Operator,
         script: impl Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync + 'static,
     ) -> Self {
-        Self::in_shard(None, operator, script)
-    }
-
-    /// The same scenario in a shard.
-    fn in_shard(
-        shard: Option<Shard>,
-        operator: &'static dyn Operator,
-        script: impl Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync + 'static,
-    ) -> Self {
         let (sent, sent_ever) = (Arc::<Log>::default(), Arc::<Log>::default());
         let version = Arc::new(AtomicU32::new(1));
         let (log, script): (_, Arc<Script>) = (Arc::clone(&sent), Arc::new(script));
         let resources = Arc::<Store<_>>::default();
-        let children = Arc::new(Children::new(
-            operator.owns(),
-            shard.as_ref().map(Shard::id),
-        ));
+        let children = Arc::new(Children::new(operator.owns()));
         let (everything, versions) = (Arc::clone(&sent_ever), Arc::clone(&version));
         let cached = Arc::clone(&resources);
         let busy = Arc::<Mutex<Option<Duration>>>::default();
@@ -154,7 +140,6 @@ impl Scenario {
         let caller = Caller::new(kube::Client::new(service, "default"), Leadership::sole());
         let context = Context {
             settings: Settings::default(),
-            shard,
             max_concurrent_rollouts: 1,
             first_revision: Arc::new(FirstRevision::known(caller.clone(), 0)),
             caller,
