@@ -41,22 +41,6 @@ pub enum RequestError {
     },
 }
 
-/// The clients of informers limit the answers to lists.
-#[derive(Debug, thiserror::Error)]
-#[error("the answer is longer than {} MiB", most >> 20)]
-pub(crate) struct AnswerTooLong {
-    /// Maximum number of bytes.
-    pub(crate) most: usize,
-}
-
-impl AnswerTooLong {
-    /// Whether it is the cause of `error`.
-    pub(crate) fn caused(error: &(dyn std::error::Error + 'static)) -> bool {
-        let causes = std::iter::successors(Some(error), |error| error.source());
-        causes.into_iter().any(|cause| cause.is::<Self>())
-    }
-}
-
 impl RequestError {
     pub(super) fn transport(action: String, source: kube::Error) -> Self {
         let source = Box::new(source);

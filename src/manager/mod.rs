@@ -6,17 +6,14 @@ mod cluster;
 mod controllers;
 mod election;
 mod error;
-mod handshake;
 mod health;
 mod listen;
-mod long_answers;
 mod metrics;
 mod namespace;
 mod parts;
 mod process_metrics;
 mod requests;
 mod runtime;
-mod server_time;
 mod short_watches;
 mod signals;
 mod supervise;
@@ -152,7 +149,6 @@ async fn start_and_stop(
     log_start(&config, &clients);
     let mut process = Process::new();
     if let Some(traces) = traces {
-        traces.register(&mut registry);
         let stop = process.traces.stopping();
         process.traces.start("traces", traces.run(stop));
     }
@@ -160,9 +156,8 @@ async fn start_and_stop(
     if let Some((listener, runtime)) = webhooks.zip(webhook_runtime) {
         let served = (listener, runtime);
         let measured = (&mut registry, &reads);
-        let time = requests.server_time();
         let group = &mut process.webhooks;
-        ready = webhooks::start(&config, &clients, served, measured, time, group, ready)?;
+        ready = webhooks::start(&config, &clients, served, measured, group, ready)?;
     }
     let controllers = &mut process.controllers;
     let stop = controllers.stopping();

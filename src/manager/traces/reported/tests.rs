@@ -1,7 +1,7 @@
 //! The SDK's processor with a scripted exporter. Its thread cannot be paused: the tests wait for what it
 //! does, and only the one of a stop measures time.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use futures::FutureExt as _;
 use opentelemetry::trace::{Tracer as _, TracerProvider as _};
@@ -21,6 +21,8 @@ use crate::manager::traces::{LAST_EXPORT, Traces};
 
 /// Default of `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
 const BATCH: usize = 512;
+/// Default of `OTEL_BSP_MAX_QUEUE_SIZE`.
+const QUEUE: usize = 2048;
 
 /// Reports each batch, and waits for a permit.
 #[derive(Debug)]
@@ -46,28 +48,25 @@ struct Fixture {
     traces: Traces,
     batches: mpsc::Receiver<usize>,
     permits: Arc<Semaphore>,
-    is_down: Arc<AtomicBool>,
 }
 
 impl Fixture {
     fn new(sampler: Sampler, permits: usize) -> Self {
         let (sender, batches) = mpsc::channel();
-        let (permits, is_down) = (Arc::new(Semaphore::new(permits)), Arc::default());
+        let permits = Arc::new(Semaphore::new(permits));
         let collector = Collector {
             batches: sender,
             permits: Arc::clone(&permits),
-            is_down: Arc::clone(&is_down),
+            is_down: Arc::default(),
         };
-        let spans = Spans::default();
         let provider = SdkTracerProvider::builder()
             .with_sampler(sampler)
-            .with_span_processor(spans.processor(collector))
+            .with_span_processor(Reported::new(collector, LastError::default()).in_batches())
             .build();
         Self {
-            traces: Traces { provider, spans },
+            traces: Traces { provider },
             batches,
             permits,
-            is_down,
         }
     }
 
@@ -77,41 +76,28 @@ impl Fixture {
             drop(tracer.start("a"));
         }
     }
-
-    /// Spans that were exported, failed and were dropped.
-    fn counted(&self) -> [u64; 3] {
-        let ended = &self.traces.spans.ended;
-        ["exported", "failed", "dropped"]
-            .map(|result| ended.get_or_create(&Labels { result }).get())
-    }
 }
 
 #[test]
-fn exported_spans_are_counted_and_those_that_are_not_sampled_are_not() {
+fn sampled_spans_are_exported_and_others_are_not() {
     for (sampler, exported) in [(Sampler::AlwaysOn, 3), (Sampler::AlwaysOff, 0)] {
         let fixture = Fixture::new(sampler, 9);
         fixture.end_spans(3);
         fixture.traces.provider.force_flush().unwrap();
-        assert_eq!(fixture.counted(), [exported, 0, 0]);
+        assert_eq!(fixture.batches.try_iter().sum::<usize>(), exported);
     }
 }
 
 #[test]
-fn spans_that_a_collector_does_not_accept_are_counted_and_wait_for_nothing() {
+fn spans_that_a_collector_does_not_accept_wait_up_to_the_length_of_the_queue() {
     let fixture = Fixture::new(Sampler::AlwaysOn, 0);
     fixture.end_spans(BATCH);
     assert_eq!(fixture.batches.recv(), Ok(BATCH));
     // The first batch is in progress; the queue holds its capacity and no more.
     fixture.end_spans(QUEUE + 7);
-    assert_eq!(fixture.counted(), [0, 0, 7]);
-    fixture.is_down.store(true, Ordering::SeqCst);
     fixture.permits.add_permits(9);
-    let _ = fixture.traces.provider.force_flush();
-    assert_eq!(fixture.counted(), [0, (BATCH + QUEUE) as u64, 7]);
-    fixture.is_down.store(false, Ordering::SeqCst);
-    fixture.end_spans(1);
     fixture.traces.provider.force_flush().unwrap();
-    assert_eq!(fixture.counted(), [1, (BATCH + QUEUE) as u64, 7]);
+    assert_eq!(fixture.batches.try_iter().sum::<usize>(), QUEUE);
 }
 
 #[test]
@@ -120,15 +106,12 @@ fn a_collector_that_goes_away_and_comes_back_is_logged_once_each() {
     tracing::subscriber::with_default(writer, || {
         let (batches, _received) = mpsc::channel();
         let is_down = Arc::new(AtomicBool::new(false));
-        let exporter = CountedExporter {
-            exporter: Collector {
-                batches,
-                permits: Arc::new(Semaphore::new(9)),
-                is_down: Arc::clone(&is_down),
-            },
-            spans: Spans::default(),
-            is_away: AtomicBool::new(false),
+        let collector = Collector {
+            batches,
+            permits: Arc::new(Semaphore::new(9)),
+            is_down: Arc::clone(&is_down),
         };
+        let exporter = Reported::new(collector, LastError::default());
         for down in [false, true, false, true, true, false, false] {
             is_down.store(down, Ordering::SeqCst);
             let exported = exporter.export(Vec::new()).now_or_never();
@@ -157,20 +140,15 @@ async fn a_line_about_a_failed_export_names_the_error_of_the_transport() {
         timeout: Duration::from_secs(10),
         authorities: None,
     };
-    let spans = Spans::default();
-    let last_error = spans.last_error.clone();
-    let transport = Transport::new(&settings, Handle::current(), last_error).unwrap();
+    let last_error = LastError::default();
+    let transport = Transport::new(&settings, Handle::current(), last_error.clone()).unwrap();
     let exporter = opentelemetry_otlp::SpanExporter::builder()
         .with_http()
         .with_http_client(transport)
         .with_endpoint(endpoint)
         // Shorter than the pause before a retry.
         .with_timeout(Duration::from_millis(1));
-    let exporter = CountedExporter {
-        exporter: exporter.build().unwrap(),
-        spans,
-        is_away: AtomicBool::new(false),
-    };
+    let exporter = Reported::new(exporter.build().unwrap(), last_error);
     assert!(exporter.export(Vec::new()).await.is_err());
     let lines = lines.written();
     let is_it = |line: &&String| line.contains("traces cannot be exported");
@@ -205,14 +183,6 @@ async fn a_stop_does_not_wait_for_a_collector_that_hangs() {
         assert!(took >= LAST_EXPORT && took < 10 * LAST_EXPORT, "{took:?}");
         fixture.permits.add_permits(9);
     }
-}
-
-#[test]
-fn a_queue_has_a_size_that_can_be_allocated() {
-    let default = [None, Some("0"), Some("-1"), Some("65537"), Some("many")];
-    assert!(default.map(capacity).iter().all(|size| *size == QUEUE));
-    assert_eq!(capacity(Some("65536")), LARGEST_QUEUE);
-    assert_eq!(capacity(Some("1")), 1);
 }
 
 #[test]
