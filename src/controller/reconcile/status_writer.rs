@@ -10,7 +10,7 @@ use tracing::{debug, info, warn};
 
 use crate::api::{Condition, Status};
 use crate::api_server::{Location, RequestError};
-use crate::controller::cache::cached::{CachedResource, StatusText};
+use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::decode::DecodeGuard;
 use crate::controller::call::Part;
 use crate::controller::drift::repairs::Decision;
@@ -45,10 +45,10 @@ impl Reconciler {
             keep_pods(&mut wanted, &resource.status);
         }
         let wanted_text = serde_json::to_string(&wanted).unwrap_or_default();
-        let stored_text = cached.status.text();
+        let stored_text = &*cached.status;
         let is_as_wanted = wanted_text == stored_text
             // Something between the API server and this process may have written it anew.
-            || resource.status == wanted && is_same_json(&wanted_text, &stored_text);
+            || resource.status == wanted && is_same_json(&wanted_text, stored_text);
         #[cfg(test)]
         let next_change = match twins::is(Twin::WriteAtRest) {
             true => Some(Duration::from_secs(10)),
@@ -125,7 +125,7 @@ impl Reconciler {
         };
         let manager = &self.field_manager;
         // Until the cache has the answer: its event, which often comes first, enqueues nothing.
-        let write = Write::Status(StatusText::from(text));
+        let write = Write::Status(text.into());
         let _writing = self.states.writing(resource, write);
         let answer = self
             .caller
