@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::field::Empty;
 use tracing::{Instrument as _, info_span};
 
-use crate::api_server::{Answer, ApiRequest, Location, MERGE_PATCH, RequestError};
+use crate::api_server::{Answer, ApiRequest, Location, RequestError};
 use crate::controller::leadership::Leadership;
 use crate::operators::ChildKind;
 use crate::trace_target::TRACES;
@@ -160,23 +160,6 @@ impl Caller {
             content_type: JSON_PATCH,
             body: Some(operations),
             ..at.request(verb, Method::PATCH, target)
-        })
-        .await
-    }
-
-    /// A merge patch (RFC 7386) of the object.
-    ///
-    /// # Errors
-    /// 404 if the object does not exist.
-    pub(crate) async fn merge_patch(
-        &self,
-        at: Location<'_>,
-        patch: &Value,
-    ) -> Result<Value, RequestError> {
-        self.send(ApiRequest {
-            content_type: MERGE_PATCH,
-            body: Some(&patch.to_string()),
-            ..at.request("patch", Method::PATCH, at.path())
         })
         .await
     }

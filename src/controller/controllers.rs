@@ -28,7 +28,7 @@ use crate::controller::cache::stored_version;
 use crate::controller::call::Caller;
 use crate::controller::children::Children;
 use crate::controller::controllers::resync::resync;
-use crate::controller::event::{Recorder, Writer};
+use crate::controller::event::{self, Recorder};
 use crate::controller::event_handlers::{EventHandlers, QueueHandle};
 use crate::controller::leadership::Leadership;
 use crate::controller::metrics::{Metrics, VisitConditions};
@@ -109,9 +109,12 @@ pub async fn run(
     let caller = Caller::new(options.client.clone(), options.leadership.clone());
     let stopping = CancellationToken::new();
     let (recorder, recorded) = Recorder::new(Arc::clone(&options.metrics));
-    let writer = Writer::new(caller.clone(), Arc::clone(&options.metrics));
     let mut running = Running {
-        events: tokio::spawn(writer.run(recorded)),
+        events: tokio::spawn(event::write(
+            recorded,
+            caller.clone(),
+            Arc::clone(&options.metrics),
+        )),
         informers: JoinSet::new(),
         workers: JoinSet::new(),
         stopping: stopping.clone(),

@@ -207,7 +207,7 @@ impl Reconciler {
             api_version: self.kind.api_version(version),
             spec: conversion::hub_spec(self.kind, version, read, annotations.as_ref()),
             // Replaces a status of an older operator that does not fit this type.
-            status: serde_json::from_str(&cached.status.text()).unwrap_or_default(),
+            status: serde_json::from_str(&cached.status).unwrap_or_default(),
             paused: cached.paused.as_deref().map(Into::into),
         }
     }

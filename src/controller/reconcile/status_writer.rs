@@ -10,7 +10,7 @@ use tracing::{debug, info, warn};
 
 use crate::api::{Condition, Status};
 use crate::api_server::{Location, RequestError};
-use crate::controller::cache::cached::{CachedResource, StatusText};
+use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::decode::DecodeGuard;
 use crate::controller::call::Part;
 use crate::controller::drift::repairs::Decision;
@@ -43,10 +43,10 @@ impl Reconciler {
             keep_pods(&mut wanted, &resource.status);
         }
         let wanted_text = serde_json::to_string(&wanted).unwrap_or_default();
-        let stored_text = cached.status.text();
+        let stored_text = &*cached.status;
         let is_as_wanted = wanted_text == stored_text
             // Something between the API server and this process may have written it anew.
-            || resource.status == wanted && is_same_json(&wanted_text, &stored_text);
+            || resource.status == wanted && is_same_json(&wanted_text, stored_text);
         if is_as_wanted {
             self.states.status_is_written(resource);
             return Ok(next_change);
@@ -111,7 +111,7 @@ impl Reconciler {
         let operations = format!("[{read},{add}]");
         let manager = self.kind.field_manager;
         // Until the cache has the answer: its event, which often comes first, enqueues nothing.
-        let write = Write::Status(StatusText::from(text));
+        let write = Write::Status(text.into());
         let _writing = self.states.writing(resource, write);
         let answer = self
             .caller

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Request, Response};
+use k8s_openapi::api::events::v1::Event;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -29,7 +30,7 @@ use crate::controller::cache::decode::Decode;
 use crate::controller::cache::store::Store;
 use crate::controller::call::Caller;
 use crate::controller::children::Children;
-use crate::controller::event::{Event, Recorder};
+use crate::controller::event::Recorder;
 use crate::controller::event_handlers::QueueHandle;
 use crate::controller::leadership::Leadership;
 use crate::controller::metrics::Metrics;
@@ -169,7 +170,7 @@ impl Scenario {
     fn told(&self) -> Vec<String> {
         let mut recorded = self.recorded.lock().expect("not poisoned");
         let events = std::iter::from_fn(|| recorded.try_recv().ok());
-        events.map(|event| event.key.notice.reason).collect()
+        events.map(|event| event.reason.unwrap()).collect()
     }
 
     /// The resource as in a watch event, with a later version than any before.

@@ -16,7 +16,7 @@ use crate::controller::children::{name_conflict, terminating};
 use crate::controller::drift::absorb::absorb_list;
 use crate::controller::drift::fingerprint;
 use crate::controller::drift::stamp::Stamp;
-use crate::controller::event::{Notice, Severity};
+use crate::controller::event::Notice;
 use crate::controller::legacy::adoption;
 use crate::controller::object::version_of;
 use crate::controller::reconcile::reconciler::Reconciler;
@@ -243,11 +243,8 @@ impl Reconciler {
 
     fn record_adoption(&self, wanted: Wanted<'_>) {
         let (kind, name) = (wanted.child.kind.kind, &wanted.child.name);
-        let notice = Notice {
-            severity: Severity::Normal,
-            reason: "Adopted".to_owned(),
-            note: format!("{kind} {name}, which an older operator made, is kept from now on"),
-        };
+        let note = format!("{kind} {name}, which an older operator made, is kept from now on");
+        let notice = Notice::normal("Adopted", note);
         info!(
             child = kind,
             child_name = name,

@@ -1,4 +1,4 @@
-//! The requests of the writer for recorded events. The API server is scripted; time is paused.
+//! The requests for recorded Events. The API server is scripted; time is paused.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -8,24 +8,21 @@ use kube::client::Body;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
-use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::*;
-use crate::controller::event::{Notice, Recorder, Severity};
 use crate::controller::leadership::Leadership;
-use crate::operators::{OPERATORS, Resource};
+use crate::operators::OPERATORS;
 
 /// A running writer, and its requests.
 struct Scene {
     recorder: Recorder,
-    writer: JoinHandle<()>,
     sent: Arc<Mutex<Vec<(String, Value)>>>,
     registry: Registry,
 }
 
 impl Scene {
-    /// The answers have these codes, and then 201.
+    /// The responses have these codes, and then 201.
     fn new(codes: &[u16]) -> Self {
         let sent = Arc::<Mutex<Vec<_>>>::default();
         let codes = Arc::new(Mutex::new(codes.iter().copied().collect::<VecDeque<_>>()));
@@ -33,40 +30,36 @@ impl Scene {
         let service = tower::service_fn(move |request: Request<Body>| {
             let (log, codes) = (Arc::clone(&log), Arc::clone(&codes));
             async move {
-                let method = request.method().to_string();
+                let line = format!("{} {}", request.method(), request.uri());
                 let bytes = request.into_body().collect_bytes().await.unwrap();
                 let body = serde_json::from_slice(&bytes).unwrap();
-                log.lock().unwrap().push((method, body));
+                log.lock().unwrap().push((line, body));
                 let code = codes.lock().unwrap().pop_front().unwrap_or(201);
                 let body = json!({"status": "Failure", "code": code, "message": "scripted"});
                 let mut response = Response::builder().status(code);
                 if code == 429 {
                     response = response.header("Retry-After", 4);
                 }
-                Ok::<_, std::io::Error>(
-                    response
-                        .body(Body::from(body.to_string().into_bytes()))
-                        .unwrap(),
-                )
+                let body = Body::from(body.to_string().into_bytes());
+                Ok::<_, std::io::Error>(response.body(body).unwrap())
             }
         });
         let mut registry = Registry::default();
         let metrics = Arc::new(Metrics::register(&mut registry));
         let caller = Caller::new(kube::Client::new(service, "default"), Leadership::sole());
         let (recorder, recorded) = Recorder::new(Arc::clone(&metrics));
+        tokio::spawn(write(recorded, caller, metrics));
         Scene {
             recorder,
-            writer: tokio::spawn(Writer::new(caller, metrics).run(recorded)),
             sent,
             registry,
         }
     }
 
-    fn record(&self, reason: &str) {
-        let kind = OPERATORS[0].kind();
+    fn record(&self, name: &str, note: &str) {
         let resource = Resource {
             namespace: "ns".to_owned(),
-            name: "cache".to_owned(),
+            name: name.to_owned(),
             uid: "u".to_owned(),
             generation: 1,
             api_version: "cache.example.com/v1".to_owned(),
@@ -75,16 +68,16 @@ impl Scene {
             paused: None,
         };
         let notice = Notice {
-            severity: Severity::Warning,
-            reason: reason.to_owned(),
-            note: "why".to_owned(),
+            severity: "Warning",
+            reason: "NameConflict".to_owned(),
+            note: note.to_owned(),
         };
-        self.recorder.record(kind, &resource, notice);
+        self.recorder.record(OPERATORS[0].kind(), &resource, notice);
     }
 
-    /// All requests, once the writer waits for more events.
+    /// All requests, once the writer waits for more Events.
     async fn sent(&self) -> Vec<(String, Value)> {
-        sleep(Duration::from_secs(25)).await;
+        sleep(Duration::from_secs(45)).await;
         self.sent.lock().unwrap().clone()
     }
 
@@ -97,57 +90,56 @@ impl Scene {
     }
 }
 
-fn methods(sent: &[(String, Value)]) -> Vec<&str> {
-    sent.iter().map(|(method, _)| method.as_str()).collect()
-}
-
 #[tokio::test(start_paused = true)]
-async fn an_event_is_an_object_about_the_resource_and_its_repeat_a_count() {
+async fn an_event_is_one_object_about_the_resource() {
     let scene = Scene::new(&[]);
-    scene.record("NameConflict");
+    scene.record("cache", "why");
+    scene.record("cache", "why");
     let sent = scene.sent().await;
-    assert_eq!(methods(&sent), ["POST"]);
-    let event = &sent[0].1;
-    assert_eq!(event["reportingController"], "quartet-operator");
-    assert_eq!(event["regarding"]["uid"], "u");
+    assert_eq!(sent.len(), 2, "{sent:#?}");
+    let (line, event) = &sent[0];
+    assert_eq!(line, "POST /apis/events.k8s.io/v1/namespaces/ns/events");
     assert_eq!(
-        (&event["type"], &event["reason"], &event["note"]),
-        (&json!("Warning"), &json!("NameConflict"), &json!("why"))
+        event["regarding"],
+        json!({
+            "apiVersion": "cache.example.com/v1", "kind": OPERATORS[0].kind().kind,
+            "namespace": "ns", "name": "cache", "uid": "u",
+        })
     );
-
-    scene.record("NameConflict");
-    let sent = scene.sent().await;
-    assert_eq!(methods(&sent), ["POST", "PATCH"]);
-    assert_eq!(sent[1].1["series"]["count"], 2);
-    for _ in 0..8 {
-        scene.record("NameConflict");
-    }
-    let sent = scene.sent().await;
-    assert_eq!(sent.len(), 2, "a count is written at most once a minute");
-    let sent = scene.sent().await;
-    assert_eq!(methods(&sent), ["POST", "PATCH", "PATCH"]);
-    assert_eq!(sent[2].1["series"]["count"], 10);
-    assert_eq!(scene.count("created"), "1");
+    let texts = ["type", "reason", "note", "action", "reportingController"];
+    assert_eq!(
+        texts.map(|field| &event[field]),
+        [
+            "Warning",
+            "NameConflict",
+            "why",
+            "Reconcile",
+            "quartet-operator"
+        ]
+    );
+    assert_ne!(event["reportingInstance"], "");
+    let names = [0, 1].map(|index: usize| &sent[index].1["metadata"]["name"]);
+    assert_ne!(names[0], names[1]);
+    assert_eq!(scene.count("created"), "2");
 }
 
 #[tokio::test(start_paused = true)]
-async fn counts_that_wait_are_written_at_the_end() {
+async fn names_and_notes_are_as_long_as_the_api_server_accepts() {
     let scene = Scene::new(&[]);
-    for _ in 0..5 {
-        scene.record("NameConflict");
-    }
-    assert_eq!(methods(&scene.sent().await), ["POST", "PATCH"]);
-    drop(scene.recorder);
-    scene.writer.await.unwrap();
-    let sent = scene.sent.lock().unwrap();
-    assert_eq!(methods(&sent), ["POST", "PATCH", "PATCH"]);
-    assert_eq!(sent[2].1["series"]["count"], 5);
+    let name = format!("{}.{}", "a".repeat(199), "b".repeat(53));
+    scene.record(&name, &"é".repeat(600));
+    let sent = scene.sent().await;
+    let event = &sent[0].1;
+    let own = event["metadata"]["name"].as_str().unwrap();
+    assert!(own.len() <= 253 && own.starts_with(&format!("{}.1", "a".repeat(199))));
+    assert_eq!(event["regarding"]["name"], name);
+    assert_eq!(event["note"], "é".repeat(512));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_passing_failure_is_tried_twice_more_and_a_lasting_one_not_at_all() {
     let scene = Scene::new(&[500, 429, 201]);
-    scene.record("NameConflict");
+    scene.record("cache", "why");
     assert_eq!(scene.sent().await.len(), 3);
     assert_eq!(
         (scene.count("created"), scene.count("failed")),
@@ -155,20 +147,26 @@ async fn a_passing_failure_is_tried_twice_more_and_a_lasting_one_not_at_all() {
     );
 
     let scene = Scene::new(&[500, 500, 500]);
-    scene.record("NameConflict");
+    scene.record("cache", "why");
     assert_eq!(scene.sent().await.len(), 3, "and no more");
     assert_eq!(scene.count("failed"), "1");
 
     let scene = Scene::new(&[403]);
-    scene.record("NameConflict");
+    scene.record("cache", "why");
     assert_eq!(scene.sent().await.len(), 1);
     assert_eq!(scene.count("failed"), "1");
+
+    // The first attempt created it, and its response was lost.
+    let scene = Scene::new(&[500, 409]);
+    scene.record("cache", "why");
+    assert_eq!(scene.sent().await.len(), 2);
+    assert_eq!(scene.count("created"), "1");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_is_not_tried_again_before_the_time_that_the_api_server_asks_for() {
     let scene = Scene::new(&[429, 201]);
-    scene.record("NameConflict");
+    scene.record("cache", "why");
     sleep(Duration::from_millis(3990)).await;
     assert_eq!(scene.sent.lock().unwrap().len(), 1);
     sleep(Duration::from_millis(20)).await;
@@ -176,31 +174,12 @@ async fn an_event_is_not_tried_again_before_the_time_that_the_api_server_asks_fo
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_count_of_an_object_that_is_gone_makes_way_for_a_new_object() {
-    let scene = Scene::new(&[201, 404]);
-    scene.record("NameConflict");
-    scene.record("NameConflict");
-    assert_eq!(methods(&scene.sent().await), ["POST", "PATCH"]);
-    scene.record("NameConflict");
-    assert_eq!(methods(&scene.sent().await), ["POST", "PATCH", "POST"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn recording_never_waits_and_what_does_not_fit_is_lost_and_counted() {
     let scene = Scene::new(&[]);
     // The writer does not run before this task waits.
     for _ in 0..300 {
-        scene.record("NameConflict");
+        scene.record("cache", "why");
     }
     assert_eq!(scene.count("dropped"), "44");
-    scene.sent().await;
-    for number in 0..20 {
-        scene.record(&format!("Reason{number}"));
-    }
-    scene.sent().await;
-    assert_eq!(
-        scene.count("suppressed"),
-        "11",
-        "one resource has ten at a time"
-    );
+    assert_eq!(scene.sent().await.len(), 256);
 }
