@@ -206,7 +206,7 @@ mod tests {
 
     /// The metrics of every process, and one with a text of this length.
     fn with_a_long_one(bytes: usize) -> Registry {
-        let mut registry = registry(None);
+        let mut registry = registry();
         registry.register("long", "x".repeat(bytes), Counter::<u64>::default());
         registry
     }
@@ -232,7 +232,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_keeps_the_memory_of_its_length_only() {
-        let served = Served::new(registry(None), None);
+        let served = Served::new(registry(), None);
         let mut held = Vec::new();
         for _ in 0..METRICS.connections {
             let (code, response) = status(&served).await;
@@ -259,7 +259,7 @@ mod tests {
     /// `SCRAPE_BYTES` leaves 200 KB for all other series.
     #[test]
     fn the_named_conditions_of_every_kind_fit_with_the_longest_names() {
-        let mut registry = registry(None);
+        let mut registry = registry();
         let metrics = Metrics::register(&mut registry);
         for kind in kinds() {
             let visit_all: VisitConditions = Box::new(|visit| {
