@@ -18,7 +18,7 @@ mod event_handlers;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 #[cfg(test)]
-mod kube_runtime_faults;
+mod kube_runtime_tests;
 mod leadership;
 mod legacy;
 pub mod metrics;

@@ -50,7 +50,7 @@ pub(crate) fn is_left_out(path: &str) -> bool {
         "explorer",
         "model.rs",
         "fuzzing.rs",
-        "kube_runtime_faults",
+        "kube_runtime_tests",
         "bin/",
     ]
     .iter()
