@@ -262,17 +262,6 @@ fn differ(addresses: [(&'static str, &Option<BindAddress>); 3]) -> Result<(), Co
     Ok(())
 }
 
-/// The environment variables of the flags, for the test of the manifests.
-#[cfg(test)]
-pub(crate) fn variables() -> BTreeSet<String> {
-    use clap::CommandFactory as _;
-    let command = Flags::command();
-    let named = command.get_arguments().filter_map(|flag| flag.get_env());
-    named
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect()
-}
-
 /// Treats an empty path as absent, as in a manifest whose value was left blank.
 pub(super) fn given(path: Option<PathBuf>) -> Option<PathBuf> {
     path.filter(|path| !path.as_os_str().is_empty())

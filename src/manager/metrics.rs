@@ -202,7 +202,7 @@ mod tests {
     use super::*;
     use crate::controller::Metrics;
     use crate::controller::metrics::{ConditionView, VisitConditions};
-    use crate::operators::kinds;
+    use crate::operators::tests::kinds;
 
     /// The metrics of every process, and one with a text of this length.
     fn with_a_long_one(bytes: usize) -> Registry {
