@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use quartet_operator::packaging::names::LEASE;
+use quartet_operator::names::LEASE;
 use quartet_operator::shard::{Shard, name_in};
 use serde_json::Value;
 
