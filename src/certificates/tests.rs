@@ -14,8 +14,6 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::*;
@@ -39,8 +37,6 @@ struct Server {
     unread: Option<String>,
     /// Each list and watch is rejected with the status 403; otherwise it is never answered.
     forbids_lists: bool,
-    /// A write is committed after this time, even if its client has gone.
-    commits_after: Duration,
 }
 
 type Shared = Arc<Mutex<Server>>;
@@ -69,10 +65,6 @@ impl Server {
         }
         match *method {
             Method::GET => known.map_or_else(|| refuse(404), |object| (200, object)),
-            Method::DELETE => {
-                self.objects.remove(path);
-                (200, json!({}))
-            }
             Method::PUT if !is_latest => refuse(409),
             Method::PUT => (200, self.put(path, body)),
             _ => {
@@ -114,18 +106,13 @@ fn client(server: &Shared) -> Client {
             }
             let bytes = request.into_body().collect_bytes().await.unwrap();
             let body = serde_json::from_slice(&bytes).unwrap_or_default();
-            let answered = tokio::spawn(async move {
-                if method != Method::GET {
-                    let after = server.lock().unwrap().commits_after;
-                    sleep(after).await;
-                }
+            let (code, answer, days) = {
                 let mut server = server.lock().unwrap();
                 let (code, answer) = server.answer(&method, uri.path(), body);
                 let name = uri.path().rsplit('/').next().unwrap_or_default();
                 server.answered.push(format!("{method} {name} {code}"));
                 (code, answer, server.days)
-            });
-            let (code, answer, days) = answered.await.unwrap();
+            };
             let body = Body::from(answer.to_string().into_bytes());
             let date = Timestamp::now() + SignedDuration::from_hours(24 * days);
             let date = DateTimePrinter::new()

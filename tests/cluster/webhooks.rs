@@ -280,3 +280,31 @@ async fn the_webhook_rejects_what_the_schema_cannot_in_the_fields_of_the_version
         "{conversion}"
     );
 }
+
+#[tokio::test]
+async fn what_a_killed_run_left_is_replaced_by_the_next_run_and_restored() {
+    let (_turn, mut env) = test_env("killed", &[]).await;
+    env.manager().kill();
+    let left = env.api.get(CRD).await.expect("it exists");
+    let client = "/spec/conversion/webhook/clientConfig";
+    assert!(left.pointer(client).expect("it is there")["url"].is_string());
+
+    let port = devcluster::free_port().expect("a port");
+    let url = format!("https://127.0.0.1:{port}");
+    let port = format!("--webhook-port={port}");
+    env.start_registered(&url, &["--enable-webhooks=true", &port], &[]);
+    let mut limit = Limit::new(DEADLINE);
+    while !are_called(&env).await {
+        limit.pause(|| format!("no webhooks: {}", env.log())).await;
+    }
+    let exit = env.stop_manager().expect("it runs");
+    assert_eq!(exit.code, Some(0), "{}", exit.log);
+    let crd = env.api.get(CRD).await.expect("it exists");
+    let client = crd.pointer(client).expect("it is there");
+    assert!(
+        client["service"].is_object() && client["url"].is_null(),
+        "{client}"
+    );
+    let left = env.api.get(CONFIGURATION).await;
+    assert_eq!(left.expect_err("deleted").code, 404);
+}

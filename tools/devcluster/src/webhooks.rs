@@ -176,11 +176,7 @@ impl Kubectl {
         let path = "-o=jsonpath={.clusters[0].cluster.server}";
         let server = self.run(&["config", "view", "--minify", path])?;
         let server = String::from_utf8(server)?;
-        let host = host(&server).unwrap_or_default();
-        let is_loopback = host
-            .parse::<IpAddr>()
-            .map_or(host == "localhost", |it| it.is_loopback());
-        match is_loopback {
+        match is_loopback(host(&server).unwrap_or_default()) {
             true => Ok(()),
             false => Err(format!(
                 "the API server at {server} is not on this machine; all its users would depend on \
@@ -251,6 +247,11 @@ impl Kubectl {
     }
 }
 
+fn is_loopback(host: &str) -> bool {
+    let address = host.parse::<IpAddr>();
+    address.map_or(host == "localhost", |address| address.is_loopback())
+}
+
 fn repeat(mut attempt: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
     let mut result = attempt();
     for _ in 1..ATTEMPTS {
@@ -264,7 +265,22 @@ fn repeat(mut attempt: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<(),
 
 #[cfg(test)]
 mod tests {
-    use super::valid;
+    use super::{is_loopback, valid};
+
+    #[test]
+    fn loopback_is_known_by_name_and_by_address() {
+        for host in ["127.0.0.1", "127.8.9.10", "::1", "localhost"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in [
+            "10.96.0.1",
+            "localhost.example.com",
+            "127.0.0.1.example.com",
+            "",
+        ] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
 
     #[test]
     fn a_host_and_a_port_are_all_that_a_url_may_have() {
