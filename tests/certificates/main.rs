@@ -8,7 +8,6 @@ mod objects;
 mod server;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -18,7 +17,7 @@ use testkit::load_factor;
 use tokio::time::sleep;
 
 use environment::{TestEnv, until};
-use objects::{crd, create, secret, validating};
+use objects::secret;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() {

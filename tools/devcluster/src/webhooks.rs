@@ -101,14 +101,11 @@ fn run_in(
     let packaged = kubectl.packaged(&arguments.root)?;
     let mut registration = Registration::new(packaged, &arguments.url, &made.cert.pem());
 
-    let ended = kubectl
-        .register(&mut registration)
-        .map_err(Into::into)
-        .and_then(|()| {
-            let mut command = bound(&arguments.command)?;
-            command.env("WEBHOOK_CERT_PATH", folder);
-            supervise(command, &kubectl, &mut registration, signal)
-        });
+    let ended = kubectl.register(&mut registration).and_then(|()| {
+        let mut command = bound(&arguments.command)?;
+        command.env("WEBHOOK_CERT_PATH", folder);
+        supervise(command, &kubectl, &mut registration, signal)
+    });
     kubectl.restore(&registration)?;
     ended.map(exit_code)
 }
