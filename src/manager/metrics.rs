@@ -30,7 +30,7 @@ use super::webhooks::until;
 use crate::budget::{METRICS, SCRAPE_BYTES, SCRAPES};
 use crate::certificates::{self, directory, in_memory};
 use crate::config::{Config, MetricsSecurity};
-use crate::packaging::names::METRICS_PATH;
+use crate::names::METRICS_PATH;
 use crate::server::{Serving, Slot, long_body};
 use crate::webhook::{ServeError, server_config};
 

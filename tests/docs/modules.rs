@@ -31,6 +31,7 @@ const SOURCE: Plan = Plan {
         "kinds",
         "log_limit",
         "metric",
+        "names",
         "trace_target",
     ],
 };

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::super::tests::release;
 use super::*;
 use crate::config::{CertificateSource, Command, Config};
+use crate::names::{HEALTHZ, METRICS_PORT_NAME, READYZ, WEBHOOK_PORT_NAME};
 use crate::operators::OPERATORS;
-use crate::packaging::names::{HEALTHZ, METRICS_PORT_NAME, READYZ, WEBHOOK_PORT_NAME};
 
 const HEALTH_PORT_NAME: &str = "health";
 
