@@ -1,4 +1,5 @@
 //! Names, paths and numbers that several manifests and the manager use. Constants only.
+//! Used by `manager` and `packaging`.
 
 /// Default namespace of the manager.
 pub const NAMESPACE: &str = "quartet-operator-system";

@@ -117,6 +117,10 @@ fn supervise(
     registration: &mut Registration,
     signal: &AtomicUsize,
 ) -> Result<ExitStatus, Box<dyn Error>> {
+    // A Ctrl-C during the registration did not reach the command.
+    if signal.load(Ordering::Relaxed) != 0 {
+        return Err(devcluster::Error::Interrupted.into());
+    }
     let mut child = command.spawn()?;
     let (mut checked, mut is_stopping) = (Instant::now(), false);
     loop {
