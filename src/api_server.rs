@@ -40,7 +40,6 @@ const MAX_ANSWER: usize = 8 << 20;
 const MAX_ERROR_TEXT: usize = 512;
 
 pub(crate) const JSON: &str = "application/json";
-pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// One request.
 #[derive(Debug)]

@@ -42,6 +42,18 @@ pub enum RequestError {
 }
 
 impl RequestError {
+    /// The error of `action`, a request of a `kube::Api`. Its `Retry-After` is not known.
+    pub(crate) fn of(action: String, error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::Rejected {
+                action,
+                status,
+                retry_after: None,
+            },
+            source => Self::transport(action, source),
+        }
+    }
+
     pub(super) fn transport(action: String, source: kube::Error) -> Self {
         let source = Box::new(source);
         Self::Transport { action, source }

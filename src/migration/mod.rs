@@ -7,25 +7,30 @@
 //! object that is stored in the new version causes no write. Uses `api`, the list of kinds and the
 //! manager's clients. Runs no controller.
 
-mod calls;
 mod plan;
-mod progress;
 
-use std::io;
+use std::io::{self, Write as _};
 use std::time::Duration;
 
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use futures::{StreamExt as _, stream};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::core::{ObjectMeta, PartialObjectMeta};
+use serde_json::json;
 use thiserror::Error;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-use calls::{Listed, Metadata, Migration};
-use plan::{Definition, Rejection};
-use progress::Progress;
-
+use crate::api::Kind;
 pub use crate::api_server::RequestError;
+use crate::api_server::retried;
 use crate::config::MigrateStorage;
 use crate::manager::{self, Clients, ClusterError, EXIT_USAGE, Signals};
 use crate::operators::OPERATORS;
+use plan::stored_versions;
+
+/// The field manager, for the audit log. No field changes, so `managedFields` does not name it.
+const FIELD_MANAGER: &str = "quartet-operator-migrate-storage";
 
 /// Concurrent rewrites: enough to keep the API server busy, few enough to leave capacity for other
 /// clients.
@@ -36,8 +41,12 @@ const CONCURRENCY: usize = 10;
 /// that has not observed it still stores the old version.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// Maximum number of attempts for one object, list or status after conflicts.
-const ATTEMPTS: usize = 10;
+/// Minimum interval between two lines of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Pauses between the attempts of one request: 18 s in all, more than a webhook's pod takes to be
+/// replaced by another replica.
+const PAUSES_MILLISECONDS: [u64; 7] = [250, 500, 1000, 2000, 4000, 5000, 5000];
 
 /// Why a migration failed. Objects that were rewritten before the error remain rewritten.
 #[derive(Debug, Error)]
@@ -60,15 +69,9 @@ pub enum MigrationError {
     /// A request failed, and retries did not help.
     #[error(transparent)]
     Call(#[from] RequestError),
-    /// The CRD was removed while its objects were rewritten.
-    #[error("{0} was removed in the meantime")]
-    Removed(String),
-    /// The CRD or its objects kept changing.
-    #[error("{0} kept changing; run this again when it is no longer changed")]
-    Unsettled(String),
     /// Some objects could not be rewritten. The old versions stay in the lists.
     #[error("{0} objects could not be rewritten; status.storedVersions was left as it was")]
-    Incomplete(u64),
+    Incomplete(usize),
 }
 
 impl MigrationError {
@@ -93,8 +96,12 @@ pub fn run(options: &MigrateStorage) -> Result<(), MigrationError> {
     let result = runtime.block_on(async {
         // The first process of a container ends at a signal only if it handles it.
         let mut signals = Signals::listen().map_err(MigrationError::Runtime)?;
+        let migration = async {
+            let clients = manager::connect(options.kubeconfig.as_deref()).await?;
+            migrate_all(&clients, options).await
+        };
         tokio::select! {
-            result = connect_and_migrate(options) => result,
+            result = migration => result,
             signal = signals.next() => Err(MigrationError::Stopped(signal)),
         }
     });
@@ -103,177 +110,214 @@ pub fn run(options: &MigrateStorage) -> Result<(), MigrationError> {
     result
 }
 
-async fn connect_and_migrate(options: &MigrateStorage) -> Result<(), MigrationError> {
-    let clients = manager::connect(options.kubeconfig.as_deref()).await?;
-    migrate_all(&clients, options).await
-}
-
 /// Migrates each kind that can be migrated, and returns what could not be done.
 async fn migrate_all(clients: &Clients, options: &MigrateStorage) -> Result<(), MigrationError> {
     let mut due = Vec::new();
     let mut problems = Vec::new();
-    for kind in OPERATORS.iter().map(|operator| operator.kind()) {
-        let migration = Migration {
+    for operator in OPERATORS {
+        let migration = Migration::new(clients, options, operator.kind());
+        let hub = migration.kind.hub.name;
+        match migration.stored_versions().await {
+            Err(error) => problems.push(manager::error_report(&error)),
+            Ok(None) => migration.result("not installed"),
+            Ok(Some(stored)) if stored == [hub] => {
+                migration.result(&format!("stored in {hub} only, nothing to do"));
+            }
+            Ok(Some(stored)) => due.push((migration, stored.join(", "))),
+        }
+    }
+    if !options.dry_run && !due.is_empty() {
+        sleep(SETTLING).await;
+    }
+    for (migration, stored) in due {
+        if let Err(error) = migration.migrate(&stored).await {
+            let error = manager::error_report(&error);
+            problems.push(format!("{}: {error}", migration.name));
+        }
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(MigrationError::Kinds(problems))
+}
+
+/// Numbers of objects.
+#[derive(Default)]
+struct Counts {
+    done: usize,
+    /// Those that were stored in an old version.
+    written: usize,
+    /// Those that could not be rewritten. They are not done.
+    failed: usize,
+}
+
+/// The migration of one kind. It writes progress to standard error, and a result line to standard output;
+/// a closed stream does not stop it.
+struct Migration<'a> {
+    clients: &'a Clients,
+    options: &'a MigrateStorage,
+    kind: &'a Kind,
+    crds: Api<CustomResourceDefinition>,
+    /// Name of the CRD, e.g. `memcacheds.cache.example.com`.
+    name: String,
+}
+
+impl<'a> Migration<'a> {
+    fn new(clients: &'a Clients, options: &'a MigrateStorage, kind: &'a Kind) -> Self {
+        Self {
             clients,
             options,
             kind,
-        };
-        match migration.crd().await {
-            Err(error) => problems.push(manager::error_report(&error)),
-            Ok(None) => Progress::of(plan::name_of(kind)).result("not installed"),
-            Ok(Some(crd)) => match Definition::of(kind, &crd) {
-                Ok(definition) => due.push((migration, definition)),
-                Err(problem) => problems.push(problem),
-            },
+            crds: Api::all(clients.calls.clone()),
+            name: format!("{}.{}", kind.plural, kind.group),
         }
     }
-    let mut migrations = due.iter();
-    if !options.dry_run && migrations.any(|(it, definition)| !definition.is_migrated(it.kind)) {
-        sleep(SETTLING).await;
-    }
-    // The other kinds are migrated although one cannot be.
-    for (migration, definition) in due {
-        let name = definition.name.clone();
-        if let Err(error) = migration.migrate(definition).await {
-            problems.push(format!("{name}: {}", manager::error_report(&error)));
-        }
-    }
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(MigrationError::Kinds(problems)),
-    }
-}
 
-impl Migration<'_> {
-    async fn migrate(&self, definition: Definition) -> Result<(), MigrationError> {
-        let mut progress = Progress::of(definition.name.clone());
+    fn note(&self, text: &str) {
+        let _ = writeln!(io::stderr(), "{}: {text}", self.name);
+    }
+
+    fn result(&self, text: &str) {
+        let _ = writeln!(io::stdout(), "{}: {text}", self.name);
+    }
+
+    /// `status.storedVersions` of the CRD, if its objects can be migrated; `None` if it is not installed.
+    async fn stored_versions(&self) -> Result<Option<Vec<String>>, MigrationError> {
+        let action = format!("read the CRD {}", self.name);
+        let crd = send(&action, || self.crds.get_opt(&self.name)).await?;
+        let stored = crd.map(|crd| stored_versions(self.kind, &crd)).transpose();
+        stored.map_err(MigrationError::NotReady)
+    }
+
+    /// Rewrites all objects, which may be stored in the versions `stored`, and removes the old versions from
+    /// `status.storedVersions`.
+    async fn migrate(&self, stored: &str) -> Result<(), MigrationError> {
         let hub = self.kind.hub.name;
-        if definition.is_migrated(self.kind) {
-            progress.result(&format!("stored in {hub} only, nothing to do"));
-            return Ok(());
+        self.note(&format!("stored in {stored}; rewriting in {hub}"));
+        let Counts {
+            done,
+            written,
+            failed,
+        } = self.rewrite_all().await?;
+        if failed > 0 {
+            return Err(MigrationError::Incomplete(failed));
         }
-        let stored = definition.stored_versions.join(", ");
-        progress.note(&format!("stored in {stored}; rewriting in {hub}"));
-        self.rewrite_all(&mut progress).await?;
-        let (count, written) = (progress.done, progress.written);
-        if self.options.dry_run {
-            progress.result(&format!(
-                "{count} objects would be rewritten, and status.storedVersions cut from \
-                 {stored} to {hub}"
-            ));
-            return Ok(());
-        }
-        if progress.failed > 0 {
-            return Err(MigrationError::Incomplete(progress.failed));
-        }
-        self.trim(&definition.name).await?;
-        progress.result(&format!(
-            "{written} of {count} objects rewritten, stored in {hub} only"
-        ));
+        let result = if self.options.dry_run {
+            let cut = format!("status.storedVersions cut from {stored} to {hub}");
+            format!("{done} objects would be rewritten, and {cut}")
+        } else {
+            self.trim().await?;
+            format!("{written} of {done} objects rewritten, stored in {hub} only")
+        };
+        self.result(&result);
         Ok(())
     }
 
     /// Rewrites all objects, page by page.
-    async fn rewrite_all(&self, progress: &mut Progress) -> Result<(), MigrationError> {
-        let mut next = String::new();
-        let mut expiries = 0;
+    async fn rewrite_all(&self) -> Result<Counts, MigrationError> {
+        let (resource, client) = (self.kind.resource(&self.kind.hub), &self.clients.watches);
+        let objects: Api<PartialObjectMeta> = Api::all_with(client.clone(), &resource);
+        let action = format!("list {}", self.name);
+        let mut position = ListParams::default().limit(self.options.page_size);
+        let (mut counts, mut last_line) = (Counts::default(), Instant::now());
         loop {
-            let page = match self.page(&next).await {
+            let page = match send(&action, || objects.list_metadata(&position)).await {
                 Ok(page) => page,
                 Err(error) => {
-                    let expired = error.status().filter(|status| status.code == 410);
-                    let Some(status) = expired.filter(|_| expiries < ATTEMPTS) else {
+                    // If the list expired, the API server offers a token that skips no object that existed
+                    // when the list began.
+                    let offered = plan::offered_token(&error);
+                    if offered.is_none() || offered == position.continue_token {
                         return Err(error.into());
-                    };
-                    expiries += 1;
-                    next = plan::after_expiry(status);
-                    if next.is_empty() {
-                        progress.note("the list expired; starting over");
-                        progress.restarted();
                     }
+                    position.continue_token = offered;
                     continue;
                 }
             };
-            let objects = page.items.unwrap_or_default();
-            let size = u64::try_from(objects.len()).unwrap_or_default();
-            let remaining = page.metadata.remaining_item_count.unwrap_or_default();
-            progress.listed(size, remaining.unsigned_abs());
-            if self.options.dry_run {
-                progress.done(size, 0);
-            } else {
-                self.rewrite_page(objects, progress).await?;
-            }
-            next = page.metadata.continue_.unwrap_or_default();
-            if next.is_empty() {
-                return Ok(());
-            }
-        }
-    }
-
-    async fn rewrite_page(
-        &self,
-        page: Vec<Listed>,
-        progress: &mut Progress,
-    ) -> Result<(), MigrationError> {
-        let objects = page.into_iter().map(|object| object.metadata);
-        let rewrites = objects.map(|object| self.rewrite(object));
-        let mut outcomes = stream::iter(rewrites).buffer_unordered(CONCURRENCY);
-        while let Some(outcome) = outcomes.try_next().await? {
-            match outcome {
-                Ok(written) => progress.done(1, written.into()),
-                Err(error) => progress.failed(&manager::error_report(&error)),
-            }
-        }
-        Ok(())
-    }
-
-    /// Rewrites one object, and returns whether a write was needed. The inner error concerns only this
-    /// object.
-    async fn rewrite(
-        &self,
-        mut object: Metadata,
-    ) -> Result<Result<bool, RequestError>, MigrationError> {
-        for _ in 0..ATTEMPTS {
-            let error = match self.store_again(&object).await {
-                Ok(now) => {
-                    let is_same = now.metadata.resource_version == object.resource_version;
-                    return Ok(Ok(!is_same));
+            let objects = stream::iter(page.items).map(|object| self.rewrite(object.metadata));
+            let mut outcomes = objects.buffer_unordered(CONCURRENCY);
+            while let Some(outcome) = outcomes.next().await {
+                match outcome {
+                    Ok(is_written) => {
+                        counts.done += 1;
+                        counts.written += usize::from(is_written);
+                    }
+                    Err(error) if plan::is_of_one_object(&error) => {
+                        counts.failed += 1;
+                        self.note(&manager::error_report(&error));
+                    }
+                    Err(error) => return Err(error.into()),
                 }
-                Err(error) => error,
-            };
-            match error.status().map(plan::classify) {
-                Some(Rejection::Gone) => return Ok(Ok(false)),
-                Some(Rejection::OfThisObject) => return Ok(Err(error)),
-                // The writer's API server may not have observed the change of the CRD yet. So the
-                // object is rewritten again.
-                Some(Rejection::Changed) => match self.read(&object).await? {
-                    Some(now) => object = now.metadata,
-                    None => return Ok(Ok(false)),
-                },
-                Some(Rejection::Transient | Rejection::OfEverything) | None => {
-                    return Err(error.into());
+                if last_line.elapsed() >= PROGRESS_INTERVAL {
+                    last_line = Instant::now();
+                    self.note(&format!("{} objects done", counts.done));
                 }
             }
-        }
-        Err(MigrationError::Unsettled(self.name_of(&object)))
-    }
-
-    /// Removes the old versions from `status.storedVersions` of the CRD `name`, if it still stores the hub
-    /// version. Other changes of the CRD, for example of its caBundle, do not matter.
-    async fn trim(&self, name: &str) -> Result<(), MigrationError> {
-        for _ in 0..ATTEMPTS {
-            let Some(crd) = self.crd().await? else {
-                return Err(MigrationError::Removed(name.to_owned()));
-            };
-            let now = Definition::of(self.kind, &crd).map_err(MigrationError::NotReady)?;
-            match self.trim_crd(&now).await {
-                Ok(_) => return Ok(()),
-                Err(error) if error.is_conflict() => {}
-                Err(error) => return Err(error.into()),
+            position.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if position.continue_token.is_none() {
+                return Ok(counts);
             }
         }
-        Err(MigrationError::Unsettled(name.to_owned()))
     }
+
+    /// Makes the API server store an object again, unchanged, and returns whether it was stored in another
+    /// version.
+    async fn rewrite(&self, listed: ObjectMeta) -> Result<bool, RequestError> {
+        if self.options.dry_run {
+            return Ok(false);
+        }
+        let (resource, client) = (self.kind.resource(&self.kind.hub), &self.clients.calls);
+        let namespace = listed.namespace.unwrap_or_default();
+        let name = listed.name.unwrap_or_default();
+        let objects: Api<PartialObjectMeta> =
+            Api::namespaced_with(client.clone(), &namespace, &resource);
+        let action = format!("rewrite {} {namespace}/{name}", self.kind.kind);
+        // The API server rejects a negative number of replicas in any write of an object with a scale
+        // subresource, even if it is already stored (apiextensions-apiserver,
+        // `pkg/registry/customresource/validator.go`), and old operators stored such objects. A write of
+        // the status also stores the whole object, and does not validate the spec. An empty patch changes
+        // nothing: the API server writes only if the object is stored in another version.
+        let (manager, patch) = (PatchParams::apply(FIELD_MANAGER), Patch::Merge(json!({})));
+        match send(&action, || objects.patch_status(&name, &manager, &patch)).await {
+            Ok(now) => Ok(now.metadata.resource_version != listed.resource_version),
+            Err(error) if plan::is_gone(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes the old versions from `status.storedVersions`, if the CRD still stores the hub version.
+    /// Other changes of the CRD, for example of its caBundle, do not matter.
+    async fn trim(&self) -> Result<(), MigrationError> {
+        let action = format!("write status.storedVersions of the CRD {}", self.name);
+        let manager = &PatchParams::apply(FIELD_MANAGER);
+        // A conflict is a transient error: the CRD is read and checked again.
+        let trimmed = send(&action, || async move {
+            let crd = self.crds.get(&self.name).await?;
+            if let Err(problem) = stored_versions(self.kind, &crd) {
+                return Ok(Err(problem));
+            }
+            let patch = Patch::Merge(json!({
+                "metadata": {"resourceVersion": crd.metadata.resource_version},
+                "status": {"storedVersions": [self.kind.hub.name]},
+            }));
+            let written = self.crds.patch_status(&self.name, manager, &patch).await;
+            written.map(|_| Ok(()))
+        });
+        trimmed.await?.map_err(MigrationError::NotReady)
+    }
+}
+
+/// Sends a request, and again after a transient error.
+async fn send<T, F: Future<Output = kube::Result<T>>>(
+    action: &str,
+    call: impl Fn() -> F,
+) -> Result<T, RequestError> {
+    let call = || async {
+        let result = call().await;
+        result.map_err(|error| RequestError::of(action.to_owned(), error))
+    };
+    let pauses = PAUSES_MILLISECONDS.map(Duration::from_millis);
+    retried(pauses, plan::is_transient, call).await
 }
 
 #[cfg(test)]
