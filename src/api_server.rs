@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 pub(crate) use backoff::{exponential, retried};
-pub use error::RequestError;
+pub(crate) use error::RequestError;
 pub(crate) use location::Location;
 pub(crate) use relisting::relisting;
 

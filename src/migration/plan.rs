@@ -1,9 +1,12 @@
-//! Whether the objects of a CRD can be migrated, and what an error of the API server means. Pure.
+//! Whether the objects of a CRD can be migrated, and what depends on the original version afterwards. Pure.
+
+use std::collections::BTreeSet;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
+use kube::core::ObjectMeta;
+
 use crate::api::Kind;
-use crate::api_server::RequestError;
 
 /// `status.storedVersions` of `crd`: every version in which an object of `kind` may be stored.
 ///
@@ -37,36 +40,51 @@ pub(super) fn stored_versions(
     ))
 }
 
-/// Whether an error says that the object does not exist. An API server that does not serve the version yet,
-/// or a proxy before it, also answers 404, without the object's name.
-pub(super) fn is_gone(error: &RequestError) -> bool {
-    let details = error.status().and_then(|status| status.details.as_ref());
-    error.is_not_found() && details.is_some_and(|details| !details.name.is_empty())
+/// The objects whose `metadata.managedFields` have entries in the original version. The API server converts
+/// an object to the version of each entry in every write.
+#[derive(Default)]
+pub(super) struct Managers {
+    objects: usize,
+    names: BTreeSet<String>,
 }
 
-/// Whether a retry may help: no answer, a conflict, or a server that is not ready.
-pub(super) fn is_transient(error: &RequestError) -> bool {
-    let code = error.status().map(|status| status.code);
-    matches!(code, None | Some(404 | 408 | 409 | 429 | 500..=599)) && !is_gone(error)
-}
+impl Managers {
+    /// Counts `object`, if it has such entries.
+    pub(super) fn count(&mut self, kind: &Kind, object: &ObjectMeta) {
+        let original = kind.api_version(&kind.spoke);
+        let entries = object.managed_fields.iter().flatten();
+        let mut entries = entries
+            .filter(|entry| entry.api_version.as_ref() == Some(&original))
+            .peekable();
+        self.objects += usize::from(entries.peek().is_some());
+        self.names.extend(entries.map(|entry| {
+            let (manager, operation) = (entry.manager.as_deref(), entry.operation.as_deref());
+            format!(
+                "{} ({})",
+                manager.unwrap_or_default(),
+                operation.unwrap_or_default()
+            )
+        }));
+    }
 
-/// Whether an error concerns only one object: the others can be rewritten.
-pub(super) fn is_of_one_object(error: &RequestError) -> bool {
-    matches!(
-        error.status().map(|status| status.code),
-        Some(400 | 413 | 422)
-    )
-}
-
-/// The `continue` token that the API server offers with the error of an expired list.
-pub(super) fn offered_token(error: &RequestError) -> Option<String> {
-    let expired = error.status().filter(|status| status.code == 410)?;
-    let token = expired.metadata.as_ref()?.continue_.clone();
-    token.filter(|token| !token.is_empty())
+    /// What to tell the administrator; `None` if no object has such entries.
+    pub(super) fn told(self, kind: &Kind) -> Option<String> {
+        let (spoke, hub) = (kind.spoke.name, kind.hub.name);
+        let names = self.names.into_iter().collect::<Vec<_>>().join(", ");
+        (self.objects > 0).then(|| {
+            format!(
+                "{} objects have managedFields in {spoke}, of {names}: a write of them needs the \
+                 conversion webhook until the same manager applies them in {hub}",
+                self.objects
+            )
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::api::memcached::KIND;
     use crate::packaging::crd;
@@ -122,5 +140,39 @@ mod tests {
         assert_eq!(stored_versions(&KIND, &crd).unwrap(), ["v1alpha1", "v1"]);
         let unknown = crd::both_versions(&KIND);
         assert_eq!(stored_versions(&KIND, &unknown).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn objects_with_entries_in_the_original_version_are_counted_with_their_managers() {
+        let mut managers = Managers::default();
+        for entries in [
+            vec![
+                ("kubectl", "Apply", "v1"),
+                ("manager", "Update", "v1alpha1"),
+            ],
+            vec![
+                ("helm", "Apply", "v1alpha1"),
+                ("manager", "Update", "v1alpha1"),
+            ],
+            vec![("kubectl", "Apply", "v1")],
+            vec![],
+        ] {
+            let entries = entries.into_iter().map(|(manager, operation, version)| {
+                json!({
+                    "manager": manager, "operation": operation,
+                    "apiVersion": format!("{}/{version}", KIND.group),
+                })
+            });
+            let metadata = json!({"managedFields": entries.collect::<Vec<_>>()});
+            managers.count(&KIND, &serde_json::from_value(metadata).unwrap());
+        }
+        assert_eq!(
+            managers.told(&KIND).unwrap(),
+            "2 objects have managedFields in v1alpha1, of helm (Apply), manager (Update): a write of \
+             them needs the conversion webhook until the same manager applies them in v1"
+        );
+        let mut none = Managers::default();
+        none.count(&KIND, &ObjectMeta::default());
+        assert_eq!(none.told(&KIND), None);
     }
 }
