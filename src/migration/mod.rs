@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep};
 
 use self::plan::{Managers, stored_versions};
 use crate::api::Kind;
-use crate::api_server::{RequestError, retried};
+use crate::api_server::RequestError;
 use crate::config::MigrateStorage;
 use crate::manager::{Clients, RunError, error_report, run_subcommand};
 use crate::operators::OPERATORS;
@@ -250,15 +250,19 @@ impl From<RequestError> for String {
 /// Sends a request, and again after a transient error: no answer, a conflict, or a server that is not
 /// ready.
 async fn send<T>(action: &str, call: impl AsyncFn() -> kube::Result<T>) -> Result<T, RequestError> {
-    let is_transient = |error: &RequestError| {
-        matches!(error.code(), None | Some(404 | 408 | 409 | 429 | 500..=599)) && !is_gone(error)
-    };
-    let pauses = PAUSES_MILLISECONDS.map(Duration::from_millis);
-    let call = async || {
+    let mut pauses = PAUSES_MILLISECONDS.into_iter();
+    loop {
         let result = call().await;
-        result.map_err(|error| RequestError::of(action.to_owned(), error))
-    };
-    retried(pauses, is_transient, call).await
+        let error = match result.map_err(|error| RequestError::of(action.to_owned(), error)) {
+            Err(error) if !is_gone(&error) => error,
+            result => return result,
+        };
+        let is_transient = matches!(error.code(), None | Some(404 | 408 | 409 | 429 | 500..));
+        let Some(pause) = pauses.next().filter(|_| is_transient) else {
+            return Err(error);
+        };
+        sleep(Duration::from_millis(pause)).await;
+    }
 }
 
 /// Whether an error says that the object does not exist. An API server that does not serve the version yet,
