@@ -14,7 +14,7 @@ use kube::runtime::{WatchStreamExt as _, reflector, watcher};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::retry::LastError;
+use super::last_error::LastError;
 use crate::api_server::{ApiRequest, RequestError, found, relisting};
 
 /// The field manager of these writes.
@@ -26,16 +26,9 @@ const WATCH_SECONDS: u32 = 50;
 /// Type, namespace and name of an object.
 pub(super) type ObjectRef = reflector::ObjectRef<DynamicObject>;
 
-fn collection(at: &ObjectRef) -> String {
-    DynamicObject::url_path(&at.dyntype, at.namespace.as_deref())
-}
-
 fn path(at: &ObjectRef) -> String {
-    format!("{}/{}", collection(at), at.name)
-}
-
-fn request(verb: &str, method: Method, at: &ObjectRef, target: String) -> ApiRequest<'static> {
-    ApiRequest::new(format!("{verb} {}", path(at)), method, target)
+    let collection = DynamicObject::url_path(&at.dyntype, at.namespace.as_deref());
+    format!("{collection}/{}", at.name)
 }
 
 /// The object, if it exists, and the time of the API server's answer, if it has a date. `client` must
@@ -44,9 +37,9 @@ pub(super) async fn get(
     client: &Client,
     at: &ObjectRef,
 ) -> Result<(Option<Value>, Option<Timestamp>), RequestError> {
-    let answer = request("read", Method::GET, at, path(at))
-        .send(client)
-        .await?;
+    let path = path(at);
+    let request = ApiRequest::new(format!("read {path}"), Method::GET, path);
+    let answer = request.send(client).await?;
     let date = answer.date();
     Ok((found(answer.object())?, date))
 }
@@ -58,21 +51,19 @@ pub(super) async fn write(
     object: &Value,
     exists: bool,
 ) -> Result<Value, RequestError> {
-    let (verb, method, path) = match exists {
-        true => ("replace", Method::PUT, path(at)),
-        false => ("create", Method::POST, collection(at)),
+    let path = path(at);
+    let collection = path.trim_end_matches(&format!("/{}", at.name));
+    let (verb, method, target) = match exists {
+        true => ("replace", Method::PUT, &*path),
+        false => ("create", Method::POST, collection),
     };
-    let target = format!("{path}?fieldManager={FIELD_MANAGER}");
-    send(client, request(verb, method, at, target), object).await
-}
-
-async fn send(
-    client: &Client,
-    request: ApiRequest<'static>,
-    body: &Value,
-) -> Result<Value, RequestError> {
-    let body = Some(&*body.to_string());
-    ApiRequest { body, ..request }.send(client).await?.object()
+    let target = format!("{target}?fieldManager={FIELD_MANAGER}");
+    let body = object.to_string();
+    let request = ApiRequest {
+        body: Some(&body),
+        ..ApiRequest::new(format!("{verb} {path}"), method, target)
+    };
+    request.send(client).await?.object()
 }
 
 /// Notifies `changed` when one of the objects changes, and sometimes without a change. Watches only
@@ -148,19 +139,21 @@ mod tests {
         }
     }
 
-    #[test]
-    fn errors_name_the_verb_and_the_path() {
-        let action =
-            |verb: &str, at: ObjectRef| request(verb, Method::GET, &at, String::new()).action;
-        let secret = reflector::ObjectRef::<Secret>::new("b").within("a");
-        assert_eq!(
-            action("read", secret.erase()),
-            "read /api/v1/namespaces/a/secrets/b"
-        );
-        let namespace = reflector::ObjectRef::<Namespace>::new("b");
-        assert_eq!(
-            action("create", namespace.erase()),
-            "create /api/v1/namespaces/b"
-        );
+    #[tokio::test]
+    async fn errors_name_the_verb_and_the_path() {
+        let server = tower::service_fn(|_: http::Request<Body>| {
+            let status = json!({"message": "no", "code": 403}).to_string();
+            let response = http::Response::builder().status(403);
+            ready(response.body(Body::from(status.into_bytes())))
+        });
+        let client = Client::new(server, "default");
+        let secret = reflector::ObjectRef::<Secret>::new("b").within("a").erase();
+        let namespace = reflector::ObjectRef::<Namespace>::new("b").erase();
+        let read = get(&client, &secret).await.unwrap_err();
+        let path = "/api/v1/namespaces/a/secrets/b";
+        assert_eq!(read.to_string(), format!("cannot read {path}: no"));
+        let created = write(&client, &namespace, &json!({}), false).await;
+        let message = "cannot create /api/v1/namespaces/b: no";
+        assert_eq!(created.unwrap_err().to_string(), message);
     }
 }

@@ -1,5 +1,5 @@
-//! Creates an authority and the one serving certificate that it signs, for the names of a Service or of
-//! a URL. No other file creates keys.
+//! Creates an authority and the one serving certificate that it signs, for the names of a Service. No
+//! other file creates keys.
 
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{
@@ -7,8 +7,10 @@ use rcgen::{
     Issuer, KeyPair, KeyUsagePurpose,
 };
 use time::OffsetDateTime;
+use tower::BoxError;
 
-use super::identity::{Identity, IdentityError};
+use super::identity::{Identity, Texts};
+use super::pair::CertificateError;
 
 /// Lifetime of a certificate: cert-manager's default. It is renewed after two thirds.
 pub(super) const LIFE: SignedDuration = SignedDuration::from_hours(90 * 24);
@@ -16,31 +18,23 @@ pub(super) const LIFE: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// cert-manager, kubeadm and client-go's certificate package allow 5 minutes to an hour.
 pub(super) const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
 
-/// Why no certificate was created.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum IssueError {
-    /// The key is not usable, or a name is not valid in a certificate.
-    #[error("cannot create a certificate")]
-    Make(#[from] rcgen::Error),
-    /// The clock is before the year 1950 or after 9999.
-    #[error("cannot create a certificate for {0}")]
-    Time(Timestamp),
-    /// The new certificate does not pass the validation of stored certificates.
-    #[error("the new certificate is not valid")]
-    Unusable(#[from] IdentityError),
-}
-
 /// A new authority and serving certificate for `names` (DNS names or IP addresses).
 ///
 /// # Errors
-/// [`IssueError`]
-pub(super) fn issue(names: &[String], now: Timestamp) -> Result<Identity, IssueError> {
-    let (not_before, not_after) = match (now.checked_sub(BACKDATED), now.checked_add(LIFE)) {
-        (Ok(not_before), Ok(not_after)) => (not_before, not_after),
-        _ => return Err(IssueError::Time(now)),
-    };
-    let validity = (offset(not_before)?, offset(not_after)?);
+/// A name is not valid in a certificate, or the clock is not between the years 1950 and 9999.
+pub(super) fn issue(names: &[String], now: Timestamp) -> Result<Identity, CertificateError> {
+    let texts = texts(names, now);
+    let texts = texts.map_err(|error| {
+        CertificateError(format!("cannot create a certificate at {now}: {error}"))
+    });
+    Identity::from_texts(texts?, names)
+}
 
+fn texts(names: &[String], now: Timestamp) -> Result<Texts, BoxError> {
+    let validity = (
+        offset(now.checked_sub(BACKDATED)?)?,
+        offset(now.checked_add(LIFE)?)?,
+    );
     let authority_key = KeyPair::generate()?;
     // A unique subject, so that clients can distinguish the authorities in a bundle.
     let subject = format!("quartet-operator webhooks, {}", now.as_second());
@@ -59,13 +53,11 @@ pub(super) fn issue(names: &[String], now: Timestamp) -> Result<Identity, IssueE
     leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let certificate = leaf.signed_by(&key, &Issuer::new(authority, authority_key))?;
-
-    let texts = [
+    Ok([
         certificate.pem(),
         key.serialize_pem(),
         authority_certificate.pem(),
-    ];
-    Ok(Identity::from_texts(texts, names)?)
+    ])
 }
 
 fn parameters(
@@ -83,8 +75,8 @@ fn parameters(
     Ok(parameters)
 }
 
-fn offset(at: Timestamp) -> Result<OffsetDateTime, IssueError> {
-    OffsetDateTime::from_unix_timestamp(at.as_second()).map_err(|_| IssueError::Time(at))
+fn offset(at: Timestamp) -> Result<OffsetDateTime, time::error::ComponentRange> {
+    OffsetDateTime::from_unix_timestamp(at.as_second())
 }
 
 #[cfg(test)]
@@ -132,10 +124,11 @@ pub(super) mod tests {
         let made = issue(&names, Timestamp::now()).unwrap();
         let texts = (*made.texts).clone();
         assert!(Identity::from_texts(texts.clone(), &names).is_ok());
-        let other = Identity::from_texts(texts, &["c.b.svc".to_owned()]);
+        let other = Identity::from_texts(texts, &["c.b.svc".to_owned()]).unwrap_err();
+        let message = other.to_string();
         assert!(
-            matches!(other, Err(IdentityError::Rejected(_))),
-            "{other:?}"
+            message.starts_with("a client would reject the certificate: "),
+            "{message}"
         );
     }
 

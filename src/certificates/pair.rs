@@ -17,59 +17,36 @@ pub struct ServingPair {
     validity: Validity,
 }
 
-/// Why a chain and a key are not valid.
+/// Why a certificate cannot be used or made. It contains no part of a key.
 #[derive(Debug, thiserror::Error)]
-pub enum PairError {
-    /// One of the texts is not valid PEM.
-    #[error("the {what} is not PEM: {problem}")]
-    Pem {
-        /// `certificate` or `private key`.
-        what: &'static str,
-        /// The cause, without a part of the text.
-        problem: String,
-    },
-    /// The first text contains no certificate.
-    #[error("the file contains no certificate")]
-    NoCertificate,
-    /// The second text contains no key, or an encrypted one.
-    #[error("the file contains no unencrypted private key (PKCS#8, PKCS#1 or SEC1)")]
-    NoKey,
-    /// The content of a CERTIFICATE block is not a certificate with dates as in RFC 5280.
-    #[error("the certificate cannot be read, or its dates do not have the form of RFC 5280")]
-    Certificate,
-    /// The key is not valid, or cannot sign.
-    #[error("the private key cannot be used")]
-    Key(#[source] TlsError),
-    /// Both are valid, but do not match.
-    #[error("the private key does not match the certificate")]
-    Mismatch,
-}
+#[error("{0}")]
+pub struct CertificateError(pub(super) String);
 
 impl ServingPair {
     /// Reads a chain, the server's own certificate first, and its key: PKCS#8, PKCS#1 or SEC1. Ignores
     /// text around the PEM blocks. Does not check dates.
     ///
     /// # Errors
-    /// [`PairError`]
-    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, PairError> {
+    /// A text is not PEM, has no certificate or no unencrypted key, or they do not match.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, CertificateError> {
         let chain = certificates(chain)?;
-        let leaf = chain.first().ok_or(PairError::NoCertificate)?;
-        let validity = Validity::of(leaf).ok_or(PairError::Certificate)?;
+        let leaf = chain.first();
+        let leaf = leaf.ok_or_else(|| CertificateError(NO_CERTIFICATE.to_owned()))?;
+        let validity = Validity::of(leaf);
+        let validity = validity.ok_or_else(|| CertificateError(UNREADABLE.to_owned()))?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
-            pem::Error::NoItemsFound => PairError::NoKey,
-            error => PairError::not_pem("private key", &error),
+            pem::Error::NoItemsFound => CertificateError(NO_KEY.to_owned()),
+            error => not_pem("private key", &error),
         })?;
-        let key =
-            CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| {
-                match error {
-                    TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
-                        PairError::Mismatch
-                    }
-                    TlsError::InvalidCertificate(_) => PairError::Certificate,
-                    error => PairError::Key(error),
-                }
-            })?;
-        sign_once(&key).map_err(PairError::Key)?;
+        let key = CertifiedKey::from_der(chain, key, &ring::default_provider());
+        let key = key.and_then(|key| sign_once(&key).map(|()| key));
+        let key = key.map_err(|error| {
+            CertificateError(match error {
+                TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => MISMATCH.to_owned(),
+                TlsError::InvalidCertificate(_) => UNREADABLE.to_owned(),
+                error => format!("the private key cannot be used: {error}"),
+            })
+        })?;
         Ok(Self {
             key: Arc::new(key),
             validity,
@@ -87,12 +64,15 @@ impl ServingPair {
     }
 }
 
-impl PairError {
-    /// Of the certificate, too: some tools write the key into the same file.
-    fn not_pem(what: &'static str, error: &pem::Error) -> Self {
-        let problem = pem_problem(error);
-        Self::Pem { what, problem }
-    }
+const NO_CERTIFICATE: &str = "the file contains no certificate";
+const NO_KEY: &str = "the file contains no unencrypted private key (PKCS#8, PKCS#1 or SEC1)";
+const UNREADABLE: &str =
+    "the certificate cannot be read, or its dates do not have the form of RFC 5280";
+const MISMATCH: &str = "the private key does not match the certificate";
+
+/// Also of a certificate without a part of the text: some tools write the key into the same file.
+fn not_pem(what: &str, error: &pem::Error) -> CertificateError {
+    CertificateError(format!("the {what} is not PEM: {}", pem_problem(error)))
 }
 
 /// What is wrong with a text that is not PEM, without a part of it: the messages of `pem::Error` contain
@@ -130,10 +110,10 @@ fn sign_once(key: &CertifiedKey) -> Result<(), TlsError> {
 ///
 /// # Errors
 /// A block is not closed or not base64.
-pub(super) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, PairError> {
+pub(super) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     CertificateDer::pem_slice_iter(text)
         .collect::<Result<_, _>>()
-        .map_err(|error| PairError::not_pem("certificate", &error))
+        .map_err(|error| not_pem("certificate", &error))
 }
 
 #[cfg(test)]
@@ -142,10 +122,12 @@ mod tests {
 
     use super::super::issue::tests::pair;
     use super::*;
-    use crate::error_report::error_report;
 
-    fn rejected(chain: &str, key: &str) -> PairError {
-        ServingPair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap_err()
+    const UNUSABLE_KEY: &str = "the private key cannot be used: ";
+
+    fn rejected(chain: &str, key: &str) -> String {
+        let rejected = ServingPair::from_pem(chain.as_bytes(), key.as_bytes());
+        rejected.unwrap_err().to_string()
     }
 
     #[test]
@@ -183,7 +165,7 @@ mod tests {
             include_str!("testdata/rsa.crt"),
             include_str!("testdata/rsa.damaged.key"),
         );
-        assert!(matches!(rejected(chain, key), PairError::Key(_)));
+        assert!(rejected(chain, key).starts_with(UNUSABLE_KEY));
     }
 
     #[test]
@@ -200,24 +182,24 @@ mod tests {
     }
 
     #[test]
-    fn each_error_has_its_own_variant() {
+    fn each_error_has_its_own_message() {
         let (chain, key) = pair();
         let (_, other) = pair();
-        assert!(matches!(rejected("", &key), PairError::NoCertificate));
-        assert!(matches!(rejected(&key, &key), PairError::NoCertificate));
-        assert!(matches!(rejected(&chain, ""), PairError::NoKey));
-        assert!(matches!(rejected(&chain, &chain), PairError::NoKey));
-        assert!(matches!(rejected(&chain, &other), PairError::Mismatch));
+        assert_eq!(rejected("", &key), NO_CERTIFICATE);
+        assert_eq!(rejected(&key, &key), NO_CERTIFICATE);
+        assert_eq!(rejected(&chain, ""), NO_KEY);
+        assert_eq!(rejected(&chain, &chain), NO_KEY);
+        assert_eq!(rejected(&chain, &other), MISMATCH);
         let rsa = include_str!("testdata/rsa.pkcs1.key");
-        assert!(matches!(rejected(&chain, rsa), PairError::Mismatch));
+        assert_eq!(rejected(&chain, rsa), MISMATCH);
         let cut = &chain[..chain.len() / 2];
-        assert!(matches!(rejected(cut, &key), PairError::Pem { .. }));
+        assert!(rejected(cut, &key).starts_with("the certificate is not PEM: "));
         let empty = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n";
-        assert!(matches!(rejected(empty, &key), PairError::Certificate));
+        assert_eq!(rejected(empty, &key), UNREADABLE);
         let no_key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
-        assert!(matches!(rejected(&chain, no_key), PairError::Key(_)));
+        assert!(rejected(&chain, no_key).starts_with(UNUSABLE_KEY));
         let encrypted = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
-        assert!(matches!(rejected(&chain, &encrypted), PairError::NoKey));
+        assert_eq!(rejected(&chain, &encrypted), NO_KEY);
     }
 
     #[test]
@@ -232,9 +214,8 @@ mod tests {
             key.replace("-----END PRIVATE KEY-----", ""),
             key.replace(&body[8..16], "????????"),
         ] {
-            for error in [rejected(&chain, &bad), rejected(&bad, &key)] {
-                assert!(matches!(error, PairError::Pem { .. }), "{error:?}");
-                let report = format!("{} {error:?}", error_report(&error));
+            for report in [rejected(&chain, &bad), rejected(&bad, &key)] {
+                assert!(report.contains(" is not PEM: "), "{report}");
                 // A list of bytes.
                 assert!(!report.contains('['), "{report}");
                 for place in 0..=body.len() - 8 {

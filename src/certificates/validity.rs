@@ -1,10 +1,10 @@
-//! The validity period of a certificate, read from its DER (RFC 5280 §4.1.2.5). Checks the form of all
-//! fields, but reads only these two dates; rustls checks the rest of a certificate before it is served.
+//! The validity period of a certificate, read from its DER (RFC 5280 §4.1.2.5). Reads only what leads to
+//! these two dates; rustls checks the rest of a certificate before it is served.
 
 use std::fmt;
 
 use der::asn1::{AnyRef, GeneralizedTime, UtcTime};
-use der::{Decode as _, Reader, SliceReader, Tag};
+use der::{Decode as _, SliceReader, Tag};
 use jiff::Timestamp;
 
 /// The validity period of a certificate in seconds, both ends included.
@@ -19,13 +19,25 @@ pub struct Validity {
 impl Validity {
     /// Reads it from a certificate in DER. `None` if that is no DER, or a date is not valid or before 1970.
     pub fn of(certificate: &[u8]) -> Option<Self> {
-        let whole = AnyRef::from_der(certificate).ok()?;
-        let validity = whole.sequence(|certificate| {
-            let validity = certificate.sequence(to_be_signed)?;
-            skip_rest(certificate)?;
-            der::Result::Ok(validity)
-        });
-        validity.ok()
+        let read = || {
+            let mut certificate = inside(&mut SliceReader::new(certificate)?)?;
+            // `TBSCertificate`: version (absent in version 1), serial number, signature algorithm, issuer,
+            // validity.
+            let mut fields = inside(&mut certificate)?;
+            if Tag::peek(&fields)?.is_context_specific() {
+                AnyRef::decode(&mut fields)?;
+            }
+            for _ in ["serial number", "signature algorithm", "issuer"] {
+                AnyRef::decode(&mut fields)?;
+            }
+            let mut dates = inside(&mut fields)?;
+            let (not_before, not_after) = (date(&mut dates)?, date(&mut dates)?);
+            der::Result::Ok(Self {
+                not_before,
+                not_after,
+            })
+        };
+        read().ok()
     }
 
     /// Whether `now` is within the period.
@@ -41,30 +53,9 @@ impl fmt::Display for Validity {
     }
 }
 
-/// `TBSCertificate`: version (absent in version 1), serial number, signature algorithm, issuer,
-/// validity, and fields that are not used here.
-fn to_be_signed(fields: &mut SliceReader<'_>) -> der::Result<Validity> {
-    if Tag::peek(fields)?.is_context_specific() {
-        AnyRef::decode(fields)?;
-    }
-    for _ in ["serial number", "signature algorithm", "issuer"] {
-        AnyRef::decode(fields)?;
-    }
-    let validity = fields.sequence(|dates| {
-        der::Result::Ok(Validity {
-            not_before: date(dates)?,
-            not_after: date(dates)?,
-        })
-    })?;
-    skip_rest(fields)?;
-    Ok(validity)
-}
-
-fn skip_rest(fields: &mut SliceReader<'_>) -> der::Result<()> {
-    while !fields.is_finished() {
-        AnyRef::decode(fields)?;
-    }
-    Ok(())
+/// The content of the next value.
+fn inside<'a>(reader: &mut SliceReader<'a>) -> der::Result<SliceReader<'a>> {
+    SliceReader::new(AnyRef::decode(reader)?.value())
 }
 
 fn date(dates: &mut SliceReader<'_>) -> der::Result<Timestamp> {

@@ -48,7 +48,6 @@ fn seen<'a>(
         serving,
         bundles,
         settled: SETTLE,
-        jitter: 0.0,
     }
 }
 
