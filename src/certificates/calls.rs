@@ -1,7 +1,9 @@
 //! Requests for whole objects as JSON, so that fields that are not known here stay as they are, and
-//! watches of these objects. No request is retried.
+//! watches of these objects, and the log of their errors. No request is retried.
 
+use std::error::Error;
 use std::future::ready;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::select_all;
@@ -13,9 +15,10 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt as _, reflector, watcher};
 use serde_json::Value;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use super::last_error::LastError;
 use crate::api_server::{ApiRequest, RequestError, found, relisting};
+use crate::error_report::error_report;
 
 /// The field manager of these writes.
 const FIELD_MANAGER: &str = "quartet-operator-webhook";
@@ -99,10 +102,28 @@ pub(super) async fn notify_of_changes(client: Client, objects: Vec<ObjectRef>, c
     }
 }
 
+/// How often an error that lasts is logged again: logs are rotated.
+const REPEAT: Duration = Duration::from_secs(60 * 60);
+
+/// The last error of something that is retried, and when it was logged; reset it after a success.
+#[derive(Default)]
+pub(super) struct LastError(Option<(String, Instant)>);
+
+impl LastError {
+    /// Logs `error` after `message`, unless it is the last one of this hour.
+    pub(super) fn warn(&mut self, error: &dyn Error, message: &str) {
+        let error = error_report(error);
+        let is_told = |(last, at): &(String, Instant)| *last == error && at.elapsed() < REPEAT;
+        if !self.0.as_ref().is_some_and(is_told) {
+            tracing::warn!(error, "{message}");
+            self.0 = Some((error, Instant::now()));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::{Error, ErrorKind};
-    use std::time::Duration;
+    use std::io::{self, ErrorKind};
 
     use k8s_openapi::api::core::v1::{Namespace, Secret};
     use kube::client::Body;
@@ -110,13 +131,14 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    use crate::manager::telemetry::tests::log_lines;
 
     #[tokio::test(start_paused = true)]
     async fn after_an_api_server_that_was_away_the_objects_are_read_again() {
         let server = tower::service_fn(|request: http::Request<Body>| {
             let query = request.uri().query().unwrap_or_default();
             ready(match query.contains("watch=") {
-                true => Err(Error::from(ErrorKind::ConnectionRefused)),
+                true => Err(io::Error::from(ErrorKind::ConnectionRefused)),
                 false => {
                     let list = json!({"metadata": {"resourceVersion": "7"}, "items": []});
                     Ok(http::Response::new(Body::from(
@@ -155,5 +177,21 @@ mod tests {
         let created = write(&client, &namespace, &json!({}), false).await;
         let message = "cannot create /api/v1/namespaces/b: no";
         assert_eq!(created.unwrap_err().to_string(), message);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_error_that_lasts_is_logged_once_an_hour() {
+        let (lines, writer) = log_lines();
+        let _logs = tracing::subscriber::set_default(writer);
+        let mut last = LastError::default();
+        let mut logged = |error: &str| {
+            let before = lines.written().len();
+            last.warn(&io::Error::other(error.to_owned()), "it failed");
+            lines.written().len() - before
+        };
+        assert_eq!(["forbidden"; 3].map(&mut logged), [1, 0, 0]);
+        tokio::time::advance(REPEAT).await;
+        let errors = ["forbidden", "forbidden", "gone", "forbidden"];
+        assert_eq!(errors.map(logged), [1, 0, 1, 1]);
     }
 }

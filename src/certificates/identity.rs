@@ -1,20 +1,30 @@
 //! A serving certificate and the authority that clients must trust for it, with the times of their use.
-//! Pure; creation is in `issue`, storage in `contents`.
+//! Creates them, for the names of a Service; no other file creates keys. Storage is in `contents`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
+};
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
+use time::OffsetDateTime;
 use tower::BoxError;
 
-use super::pair::{CertificateError, ServingPair, certificates};
-use super::validity::Validity;
+use super::pair::{CertificateError, ServingPair, Validity, certificates};
+
+/// Lifetime of a certificate: cert-manager's default. It is renewed after two thirds.
+pub(super) const LIFE: SignedDuration = SignedDuration::from_hours(90 * 24);
+/// How long before its creation a certificate is valid, for API servers whose clock is behind:
+/// cert-manager, kubeadm and client-go's certificate package allow 5 minutes to an hour.
+pub(super) const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
 
 /// A serving pair and the certificate of its authority, as PEM and parsed.
 ///
@@ -126,31 +136,66 @@ fn check_as_client(
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::issue::tests::pair_for;
-    use super::*;
-
-    /// The API server rejects a caBundle with such a certificate, and so every write of it.
-    #[test]
-    fn an_authority_whose_dates_alone_are_valid_is_omitted() {
-        let at = |text: &str| text.parse().unwrap();
-        let (chain, _) = pair_for(
-            "localhost",
-            at("2026-01-01T00:00:00Z"),
-            at("2027-01-01T00:00:00Z"),
-        );
-        let good = certificates(chain.as_bytes()).unwrap().remove(0);
-        let mut bytes = good.to_vec();
-        let (length, bit_string, octet_string) = (bytes.len(), 0x03, 0x04);
-        let is_signature =
-            |&at: &usize| bytes[at] == bit_string && at + 2 + usize::from(bytes[at + 1]) == length;
-        let signature = (0..length - 2).find(is_signature).unwrap();
-        bytes[signature] = octet_string;
-        assert!(Validity::of(&bytes).is_some());
-        let bad = pem::encode(&pem::Pem::new("CERTIFICATE", bytes));
-        let found = Authority::all_in(format!("{bad}\n{chain}").as_bytes());
-        let found: Vec<_> = found.iter().map(|it| it.der.clone()).collect();
-        assert_eq!(found, [good]);
-    }
+/// A new authority and serving certificate for `names` (DNS names or IP addresses).
+///
+/// # Errors
+/// A name is not valid in a certificate, or the clock is not between the years 1950 and 9999.
+pub(super) fn issue(names: &[String], now: Timestamp) -> Result<Identity, CertificateError> {
+    let texts = texts(names, now);
+    let texts = texts.map_err(|error| {
+        CertificateError(format!("cannot create a certificate at {now}: {error}"))
+    });
+    Identity::from_texts(texts?, names)
 }
+
+fn texts(names: &[String], now: Timestamp) -> Result<Texts, BoxError> {
+    let validity = (
+        offset(now.checked_sub(BACKDATED)?)?,
+        offset(now.checked_add(LIFE)?)?,
+    );
+    let authority_key = KeyPair::generate()?;
+    // A unique subject, so that clients can distinguish the authorities in a bundle.
+    let subject = format!("quartet-operator webhooks, {}", now.as_second());
+    let mut authority = parameters(&subject, Vec::new(), validity)?;
+    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    authority.key_usages = vec![
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::DigitalSignature,
+    ];
+    let authority_certificate = authority.self_signed(&authority_key)?;
+
+    let key = KeyPair::generate()?;
+    let subject = "quartet-operator webhook server";
+    let mut leaf = parameters(subject, names.to_vec(), validity)?;
+    leaf.use_authority_key_identifier_extension = true;
+    leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let certificate = leaf.signed_by(&key, &Issuer::new(authority, authority_key))?;
+    Ok([
+        certificate.pem(),
+        key.serialize_pem(),
+        authority_certificate.pem(),
+    ])
+}
+
+fn parameters(
+    subject: &str,
+    names: Vec<String>,
+    (not_before, not_after): (OffsetDateTime, OffsetDateTime),
+) -> Result<CertificateParams, rcgen::Error> {
+    let mut parameters = CertificateParams::new(names)?;
+    parameters.distinguished_name = DistinguishedName::new();
+    parameters
+        .distinguished_name
+        .push(DnType::CommonName, subject);
+    parameters.not_before = not_before;
+    parameters.not_after = not_after;
+    Ok(parameters)
+}
+
+fn offset(at: Timestamp) -> Result<OffsetDateTime, time::error::ComponentRange> {
+    OffsetDateTime::from_unix_timestamp(at.as_second())
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use jiff::Timestamp;
 use tokio::time::sleep;
 
-use super::issue::{LIFE, issue};
+use super::identity::{LIFE, issue};
 use super::metrics::Metrics;
 use super::resolver::{Resolver, Source};
 

@@ -10,8 +10,6 @@ mod directory;
 #[doc(hidden)]
 pub mod identity;
 mod in_memory;
-mod issue;
-mod last_error;
 mod metrics;
 mod objects;
 mod pair;
@@ -22,14 +20,12 @@ mod resolver;
 mod self_managed;
 #[cfg(test)]
 mod tests;
-mod validity;
 
 pub use directory::{Files, directory};
 pub use in_memory::in_memory;
 pub use metrics::{Metrics, Reads};
 pub use objects::{Registered, registered_rights, secret_rights};
 pub(crate) use pair::pem_problem;
-pub use pair::{CertificateError, ServingPair};
-pub use resolver::{NotServing, Resolver, Source};
+pub use pair::{CertificateError, ServingPair, Validity};
+pub use resolver::{Resolver, Source};
 pub use self_managed::{SECRET, SelfManaged, self_managed};
-pub use validity::Validity;

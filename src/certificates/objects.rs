@@ -146,7 +146,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::super::identity::Identity;
-    use super::super::issue::issue;
+    use super::super::identity::issue;
     use super::*;
 
     const CRD: &str = "CustomResourceDefinition";

@@ -1,14 +1,17 @@
-//! A certificate chain and its private key in PEM, validated to match. Pure; independent of the source.
+//! A certificate chain and its private key in PEM, validated to match, and the validity period of a
+//! certificate. Pure; independent of the source.
 
+use std::fmt;
 use std::sync::Arc;
 
+use der::asn1::{AnyRef, GeneralizedTime, UtcTime};
+use der::{Decode as _, SliceReader, Tag};
+use jiff::Timestamp;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
-use rustls::{Error as TlsError, InconsistentKeys, SignatureScheme};
-
-use super::validity::Validity;
+use rustls::{Error as TlsError, InconsistentKeys};
 
 /// A chain and its key, ready to be served.
 #[derive(Debug, Clone)]
@@ -93,17 +96,15 @@ pub(crate) fn pem_problem(error: &pem::Error) -> String {
 /// Signs once, as each handshake does: a damaged RSA key may be parsed and match its certificate, but
 /// fail to sign.
 fn sign_once(key: &CertifiedKey) -> Result<(), TlsError> {
-    const SCHEMES: [SignatureScheme; 4] = [
-        SignatureScheme::ECDSA_NISTP256_SHA256,
-        SignatureScheme::ECDSA_NISTP384_SHA384,
-        SignatureScheme::RSA_PSS_SHA256,
-        SignatureScheme::ED25519,
-    ];
+    let provider = ring::default_provider();
+    let schemes = provider
+        .signature_verification_algorithms
+        .supported_schemes();
     let signer = key
         .key
-        .choose_scheme(&SCHEMES)
+        .choose_scheme(&schemes)
         .ok_or_else(|| TlsError::General("it signs by no scheme that clients take".to_owned()))?;
-    signer.sign(b"any message").map(|_| ())
+    signer.sign(b"any message").map(drop)
 }
 
 /// All certificates of a PEM text.
@@ -116,124 +117,68 @@ pub(super) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, 
         .map_err(|error| not_pem("certificate", &error))
 }
 
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
+/// The validity period of a certificate in seconds, both ends included, read from its DER (RFC 5280
+/// §4.1.2.5). Reads only what leads to these two dates; rustls checks the rest before it is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    /// First second.
+    pub not_before: Timestamp,
+    /// Last second.
+    pub not_after: Timestamp,
+}
 
-    use super::super::issue::tests::pair;
-    use super::*;
-
-    const UNUSABLE_KEY: &str = "the private key cannot be used: ";
-
-    fn rejected(chain: &str, key: &str) -> String {
-        let rejected = ServingPair::from_pem(chain.as_bytes(), key.as_bytes());
-        rejected.unwrap_err().to_string()
-    }
-
-    #[test]
-    fn keys_of_every_notation_are_read() {
-        for (name, chain, key) in [
-            (
-                "PKCS#8, EC",
-                include_str!("testdata/ec.crt"),
-                include_str!("testdata/ec.pkcs8.key"),
-            ),
-            (
-                "SEC1 after its parameters",
-                include_str!("testdata/ec.crt"),
-                include_str!("testdata/ec.sec1.key"),
-            ),
-            (
-                "PKCS#8, RSA",
-                include_str!("testdata/rsa.crt"),
-                include_str!("testdata/rsa.pkcs8.key"),
-            ),
-            (
-                "PKCS#1",
-                include_str!("testdata/rsa.crt"),
-                include_str!("testdata/rsa.pkcs1.key"),
-            ),
-        ] {
-            let read = ServingPair::from_pem(chain.as_bytes(), key.as_bytes());
-            assert!(read.is_ok(), "{name}: {read:?}");
-        }
-    }
-
-    #[test]
-    fn a_key_that_is_read_but_cannot_sign_is_rejected() {
-        let (chain, key) = (
-            include_str!("testdata/rsa.crt"),
-            include_str!("testdata/rsa.damaged.key"),
-        );
-        assert!(rejected(chain, key).starts_with(UNUSABLE_KEY));
-    }
-
-    #[test]
-    fn a_chain_is_served_whole_and_judged_by_its_first_certificate() {
-        let (leaf, key) = pair();
-        let chain = format!(
-            "subject=a comment\n{leaf}\n{}",
-            include_str!("testdata/rsa.crt")
-        );
-        let read = ServingPair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
-        assert_eq!(read.certified_key().cert.len(), 2);
-        let alone = ServingPair::from_pem(leaf.as_bytes(), key.as_bytes()).unwrap();
-        assert_eq!(read.validity(), alone.validity());
-    }
-
-    #[test]
-    fn each_error_has_its_own_message() {
-        let (chain, key) = pair();
-        let (_, other) = pair();
-        assert_eq!(rejected("", &key), NO_CERTIFICATE);
-        assert_eq!(rejected(&key, &key), NO_CERTIFICATE);
-        assert_eq!(rejected(&chain, ""), NO_KEY);
-        assert_eq!(rejected(&chain, &chain), NO_KEY);
-        assert_eq!(rejected(&chain, &other), MISMATCH);
-        let rsa = include_str!("testdata/rsa.pkcs1.key");
-        assert_eq!(rejected(&chain, rsa), MISMATCH);
-        let cut = &chain[..chain.len() / 2];
-        assert!(rejected(cut, &key).starts_with("the certificate is not PEM: "));
-        let empty = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n";
-        assert_eq!(rejected(empty, &key), UNREADABLE);
-        let no_key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
-        assert!(rejected(&chain, no_key).starts_with(UNUSABLE_KEY));
-        let encrypted = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
-        assert_eq!(rejected(&chain, &encrypted), NO_KEY);
-    }
-
-    #[test]
-    fn an_error_says_nothing_of_a_key_that_is_not_pem_in_either_file() {
-        let (chain, key) = pair();
-        let lines = key.lines().filter(|line| !line.starts_with('-'));
-        let body: String = lines.collect();
-        assert!(body.len() > 100, "{body}");
-        for bad in [
-            key.replace('\n', " "),
-            key.replace('\n', "\\n"),
-            key.replace("-----END PRIVATE KEY-----", ""),
-            key.replace(&body[8..16], "????????"),
-        ] {
-            for report in [rejected(&chain, &bad), rejected(&bad, &key)] {
-                assert!(report.contains(" is not PEM: "), "{report}");
-                // A list of bytes.
-                assert!(!report.contains('['), "{report}");
-                for place in 0..=body.len() - 8 {
-                    assert!(!report.contains(&body[place..place + 8]), "{report}");
-                }
+impl Validity {
+    /// Reads it from a certificate in DER. `None` if that is no DER, or a date is not valid or before 1970.
+    pub fn of(certificate: &[u8]) -> Option<Self> {
+        let read = || {
+            let mut certificate = inside(&mut SliceReader::new(certificate)?)?;
+            // `TBSCertificate`: version (absent in version 1), serial number, signature algorithm, issuer,
+            // validity.
+            let mut fields = inside(&mut certificate)?;
+            if Tag::peek(&fields)?.is_context_specific() {
+                AnyRef::decode(&mut fields)?;
             }
-        }
+            for _ in ["serial number", "signature algorithm", "issuer"] {
+                AnyRef::decode(&mut fields)?;
+            }
+            let mut dates = inside(&mut fields)?;
+            let (not_before, not_after) = (date(&mut dates)?, date(&mut dates)?);
+            der::Result::Ok(Self {
+                not_before,
+                not_after,
+            })
+        };
+        read().ok()
     }
 
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(256))]
-
-        #[test]
-        fn a_pair_cut_short_anywhere_is_rejected(chain_cut in 0_usize..400, key_cut in 0_usize..150) {
-            let (chain, key) = pair();
-            // What follows the last dash of the closing line, a newline, is not needed.
-            prop_assert!(ServingPair::from_pem(&chain.as_bytes()[..chain_cut], key.as_bytes()).is_err());
-            prop_assert!(ServingPair::from_pem(chain.as_bytes(), &key.as_bytes()[..key_cut]).is_err());
-        }
+    /// Whether `now` is within the period.
+    pub fn contains(&self, now: Timestamp) -> bool {
+        self.not_before <= now && now <= self.not_after
     }
 }
+
+impl fmt::Display for Validity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (from, to) = (self.not_before, self.not_after);
+        write!(formatter, "valid from {from} to {to}")
+    }
+}
+
+/// The content of the next value.
+fn inside<'a>(reader: &mut SliceReader<'a>) -> der::Result<SliceReader<'a>> {
+    SliceReader::new(AnyRef::decode(reader)?.value())
+}
+
+fn date(dates: &mut SliceReader<'_>) -> der::Result<Timestamp> {
+    let since_1970 = match Tag::peek(dates)? {
+        Tag::UtcTime => UtcTime::decode(dates)?.to_unix_duration(),
+        _ => GeneralizedTime::decode(dates)?.to_unix_duration(),
+    };
+    // `99991231235959Z` is the end of a certificate without one (RFC 5280 §4.1.2.5). A `Timestamp` ends a day
+    // earlier.
+    let date = Timestamp::UNIX_EPOCH.checked_add(since_1970);
+    Ok(date.unwrap_or(Timestamp::MAX))
+}
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::contents::Contents;
 use super::identity::{Authority, Identity};
-use super::validity::Validity;
+use super::pair::Validity;
 
 /// How long every caBundle must hold the next authority before the pair is used. The change must reach
 /// the informers of every API server: milliseconds, or the time to open a watch again.

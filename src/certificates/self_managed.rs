@@ -19,11 +19,9 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tower::BoxError;
 
-use super::calls::{self, ObjectRef};
+use super::calls::{self, LastError, ObjectRef};
 use super::contents::{self, Contents};
-use super::identity::{Authority, Identity};
-use super::issue::issue;
-use super::last_error::LastError;
+use super::identity::{Authority, Identity, issue};
 use super::metrics::Metrics;
 use super::objects::{Registered, Service, has_one_version};
 use super::plan::{Seen, Settling, plan};

@@ -3,7 +3,7 @@
 use k8s_openapi::ByteString;
 
 use super::*;
-use crate::certificates::issue::LIFE;
+use crate::certificates::identity::LIFE;
 
 #[test]
 fn the_first_pair_is_stored_before_it_is_served() {
