@@ -1,5 +1,5 @@
 //! A request to the API server: its deadline, the limit of its answer, and the text of its errors.
-//! A request is sent once; [`retried`] repeats one. Also the paths of objects, the delay after errors, and when
+//! A request is sent once. Also the paths of objects, the delay after errors, and when
 //! a watch begins again with a list.
 //! Used by `certificates`, `controller`, `manager` and `migration`.
 
@@ -21,8 +21,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
-pub(crate) use backoff::{exponential, retried};
-pub use error::RequestError;
+pub(crate) use backoff::exponential;
+pub(crate) use error::RequestError;
 pub(crate) use location::Location;
 pub(crate) use relisting::relisting;
 
@@ -40,7 +40,6 @@ const MAX_ANSWER: usize = 8 << 20;
 const MAX_ERROR_TEXT: usize = 512;
 
 pub(crate) const JSON: &str = "application/json";
-pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// One request.
 #[derive(Debug)]

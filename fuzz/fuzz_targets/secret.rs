@@ -4,9 +4,13 @@
 #![no_main]
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
 use libfuzzer_sys::fuzz_target;
-use quartet_operator::certificates::fuzzing::read;
+use quartet_operator::certificates::contents::{Contents, MAX_OLD};
+use quartet_operator::certificates::plan::{Seen, plan};
 
 const KEYS: [&str; 7] = [
     "tls.crt",
@@ -49,7 +53,7 @@ fuzz_target!(|input: &[u8]| {
     let names = ["webhook.example".to_owned()];
     // Within the validity of the pairs, before it and after it.
     for second in [1_800_000_000, 0, 8_000_000_000] {
-        let now = jiff::Timestamp::from_second(second).expect("a time");
+        let now = Timestamp::from_second(second).expect("a time");
         let found = read(data.clone(), &names, now);
         assert!(found || !has_pair, "a good pair is found");
         assert!(!read(data.clone(), &["other.example".to_owned()], now));
@@ -63,4 +67,39 @@ fn good(value: &[u8]) -> Vec<u8> {
     };
     // The rest is appended, as in a bundle.
     [GOOD[number].as_bytes(), &value[2..]].concat()
+}
+
+/// Reads this data for `names` and checks the invariants: contents survive a round trip, each authority
+/// occurs once, and the plan keeps no more than the limit. Returns whether a pair was found.
+fn read(data: BTreeMap<String, Vec<u8>>, names: &[String], now: Timestamp) -> bool {
+    let data = data
+        .into_iter()
+        .map(|(key, value)| (key, ByteString(value)));
+    let contents = Contents::read(&data.collect(), names);
+    assert!(contents.old.len() <= MAX_OLD);
+    assert_eq!(Contents::read(&contents.data(), names), contents);
+    let trusted = contents.trusted();
+    for (index, authority) in trusted.iter().enumerate().skip(2) {
+        assert!(!trusted[..index].contains(authority));
+    }
+    for serving in [None, contents.current.as_ref()] {
+        let seen = Seen {
+            now,
+            secret: Some(&contents),
+            serving,
+            bundles: &[],
+            settled: Duration::from_secs(60),
+        };
+        // No new pair is created here: a plan that needs one returns this error.
+        let Ok(planned) = plan(seen, || Err(())) else {
+            continue;
+        };
+        if let Some(write) = planned.write {
+            assert!(write != contents && write.old.len() <= MAX_OLD);
+            let current = write.current.as_ref();
+            assert!(current.is_some_and(|it| it.is_valid_at(now)));
+        }
+        assert!(planned.again > now || now == Timestamp::MAX);
+    }
+    contents.current.is_some() || contents.next.is_some()
 }

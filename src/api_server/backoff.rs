@@ -1,32 +1,6 @@
-//! Repetition of requests, and the delay before it.
+//! The delay before a request is repeated.
 
 use std::time::Duration;
-
-use tokio::time::sleep;
-
-use super::error::RequestError;
-
-/// Calls `send`, and again after each of `pauses` while its error is transient. A pause is longer if the
-/// API server asks for it.
-///
-/// # Errors
-/// The first that is not transient, or the last one.
-pub(crate) async fn retried<T, F: Future<Output = Result<T, RequestError>>>(
-    pauses: impl IntoIterator<Item = Duration>,
-    is_transient: impl Fn(&RequestError) -> bool,
-    mut send: impl FnMut() -> F,
-) -> Result<T, RequestError> {
-    for pause in pauses {
-        match send().await {
-            Err(error) if is_transient(&error) => {
-                tracing::debug!(%error, "the request is repeated");
-                sleep(pause.max(error.retry_after().unwrap_or_default())).await;
-            }
-            result => return result,
-        }
-    }
-    send().await
-}
 
 /// `base · 2^exponent`, at most `limit`. Does not overflow for any exponent.
 pub(crate) fn exponential(base: Duration, exponent: u32, limit: Duration) -> Duration {

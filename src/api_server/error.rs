@@ -6,7 +6,7 @@ use kube::core::Status;
 
 /// Why a request to the API server failed.
 #[derive(Debug, thiserror::Error)]
-pub enum RequestError {
+pub(crate) enum RequestError {
     /// The API server answered with an error.
     #[error("cannot {action}: {}", status.message)]
     Rejected {
@@ -42,6 +42,18 @@ pub enum RequestError {
 }
 
 impl RequestError {
+    /// The error of `action`, a request of a `kube::Api`. Its `Retry-After` is not known.
+    pub(crate) fn of(action: String, error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::Rejected {
+                action,
+                status,
+                retry_after: None,
+            },
+            source => Self::transport(action, source),
+        }
+    }
+
     pub(super) fn transport(action: String, source: kube::Error) -> Self {
         let source = Box::new(source);
         Self::Transport { action, source }
@@ -55,8 +67,13 @@ impl RequestError {
         Some(status)
     }
 
+    /// The status code of the answer, if the API server answered.
+    pub(crate) fn code(&self) -> Option<u16> {
+        self.status().map(|status| status.code)
+    }
+
     fn has_code(&self, code: u16) -> bool {
-        self.status().is_some_and(|status| status.code == code)
+        self.code() == Some(code)
     }
 
     /// How long the API server asks its client to wait before the next request.

@@ -44,19 +44,37 @@ pub use listen::BindError;
 use listen::listen;
 use requests::RequestCounter;
 use runtime::{runtime, webhook_runtime};
-pub(crate) use signals::Signals;
+use signals::Signals;
 use supervise::{Process, plain};
 use telemetry::LogControl;
 use traces::Traces;
 pub use traces::TracesError;
 
-/// Clients for a subcommand. Their requests are not counted: see [`Clients`].
+/// Runs `command` with clients of the cluster, whose requests are not counted, until it ends or a signal
+/// comes.
 ///
 /// # Errors
-/// [`ClusterError`]: no client can be built.
-pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Clients, ClusterError> {
-    let (clients, _) = cluster::connect(kubeconfig, &RequestCounter::default()).await?;
-    Ok(clients)
+/// [`RunError`]: no client can be built, a signal, or what `command` returns.
+pub(crate) fn run_subcommand(
+    kubeconfig: Option<&Path>,
+    command: impl AsyncFnOnce(Clients) -> Result<(), RunError>,
+) -> Result<(), RunError> {
+    let runtime = runtime()?;
+    // The first process of a container ends at a signal only if it handles it.
+    let mut signals = listen_for_signals(&runtime)?;
+    let result = runtime.block_on(async {
+        let connected = async {
+            let (clients, _) = cluster::connect(kubeconfig, &RequestCounter::default()).await?;
+            command(clients).await
+        };
+        tokio::select! {
+            result = connected => result,
+            signal = signals.next() => Err(RunError::Stopped(signal)),
+        }
+    });
+    // A plugin of the kubeconfig may still run.
+    runtime.shutdown_background();
+    result
 }
 
 /// Runs the manager until a signal or the end of a part. Logs errors.
