@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::ByteString;
 
 use super::identity::{Authority, Identity};
-use crate::error_report::error_report;
+use quartet_http::error_report;
 
 /// The keys in the Secret. The first two are those of the type `kubernetes.io/tls`.
 const CURRENT: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];

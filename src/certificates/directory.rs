@@ -17,7 +17,7 @@ use super::metrics::Metrics;
 use super::pair::{PairError, ServingPair};
 use super::resolver::{Resolver, Source};
 use super::validity::Validity;
-use crate::error_report::error_report;
+use quartet_http::error_report;
 
 /// Time between two reads of the files, as in controller-runtime. There is no inotify: the kubelet takes
 /// up to a minute to update the volume of a Secret.

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::issue::{LIFE, issue};
 use super::metrics::Metrics;
 use super::resolver::{Resolver, Source};
-use crate::error_report::error_report;
+use quartet_http::error_report;
 
 /// Interval of checks of the time.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3600);

@@ -142,7 +142,7 @@ mod tests {
 
     use super::super::issue::tests::pair;
     use super::*;
-    use crate::error_report::error_report;
+    use quartet_http::error_report;
 
     fn rejected(chain: &str, key: &str) -> PairError {
         ServingPair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap_err()

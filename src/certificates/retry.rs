@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::identity::Identity;
 use crate::api_server::exponential;
-use crate::error_report::error_report;
+use quartet_http::error_report;
 
 /// Minimum and maximum pause after a failure; it doubles in between.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));

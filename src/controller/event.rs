@@ -19,9 +19,9 @@ pub(super) use self::transitions::{Notice, transitions};
 use crate::api::Kind;
 use crate::api_server::{Location, RequestError, retried};
 use crate::bounded::cut;
-use crate::controller::call::Caller;
 use crate::controller::metrics::{EventFate, Metrics};
 use crate::operators::Resource;
+use quartet_http::Caller;
 
 /// The reporting controller, shown by `kubectl describe`.
 const REPORTER: &str = "quartet-operator";

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::super::issue::tests::{pair, pair_for};
 use super::super::resolver::NotServing;
 use super::*;
-use crate::error_report::error_report;
+use quartet_http::error_report;
 
 /// A folder that is removed when dropped.
 struct Folder(PathBuf);

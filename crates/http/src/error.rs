@@ -42,13 +42,13 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    pub(super) fn transport(action: String, source: kube::Error) -> Self {
+    pub(crate) fn transport(action: String, source: kube::Error) -> Self {
         let source = Box::new(source);
         Self::Transport { action, source }
     }
 
     /// The answer of the API server, if it answered.
-    pub(crate) fn status(&self) -> Option<&Status> {
+    pub fn status(&self) -> Option<&Status> {
         let Self::Rejected { status, .. } = self else {
             return None;
         };
@@ -60,7 +60,7 @@ impl RequestError {
     }
 
     /// How long the API server asks its client to wait before the next request.
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
+    pub fn retry_after(&self) -> Option<Duration> {
         let Self::Rejected { retry_after, .. } = self else {
             return None;
         };
@@ -68,27 +68,27 @@ impl RequestError {
     }
 
     /// Whether the object does not exist.
-    pub(crate) fn is_not_found(&self) -> bool {
+    pub fn is_not_found(&self) -> bool {
         self.has_code(404)
     }
 
     /// Whether the object exists already, or has changed since it was read.
-    pub(crate) fn is_conflict(&self) -> bool {
+    pub fn is_conflict(&self) -> bool {
         self.has_code(409)
     }
 
     /// Whether the permission is missing.
-    pub(crate) fn is_forbidden(&self) -> bool {
+    pub fn is_forbidden(&self) -> bool {
         self.has_code(403)
     }
 
     /// Whether the process stops or no longer leads, so that no request can write.
-    pub(crate) fn is_fenced(&self) -> bool {
+    pub fn is_fenced(&self) -> bool {
         matches!(self, Self::Fenced { .. })
     }
 
     /// Whether the API server may have executed the request, or the one before that it repeats.
-    pub(crate) fn is_ambiguous(&self) -> bool {
+    pub fn is_ambiguous(&self) -> bool {
         self.is_conflict() || self.status().is_none_or(|status| status.code >= 500)
     }
 }

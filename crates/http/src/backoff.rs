@@ -11,7 +11,7 @@ use super::error::RequestError;
 ///
 /// # Errors
 /// The first that is not transient, or the last one.
-pub(crate) async fn retried<T, F: Future<Output = Result<T, RequestError>>>(
+pub async fn retried<T, F: Future<Output = Result<T, RequestError>>>(
     pauses: impl IntoIterator<Item = Duration>,
     is_transient: impl Fn(&RequestError) -> bool,
     mut send: impl FnMut() -> F,
@@ -29,7 +29,7 @@ pub(crate) async fn retried<T, F: Future<Output = Result<T, RequestError>>>(
 }
 
 /// `base · 2^exponent`, at most `limit`. Does not overflow for any exponent.
-pub(crate) fn exponential(base: Duration, exponent: u32, limit: Duration) -> Duration {
+pub fn exponential(base: Duration, exponent: u32, limit: Duration) -> Duration {
     let factor = 1u32.checked_shl(exponent);
     factor
         .and_then(|factor| base.checked_mul(factor))
