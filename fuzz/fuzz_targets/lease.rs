@@ -2,9 +2,13 @@
 //! lease duration, never has two requests in flight, and never leads again after it has ended.
 #![no_main]
 
+use std::time::Duration;
+
 use arbitrary::{Result, Unstructured};
+use k8s_openapi::api::coordination::v1::Lease as Object;
 use libfuzzer_sys::fuzz_target;
-use quartet_operator::manager::election_fuzzing::{Told, follow};
+use quartet_lease::candidate::{Candidate, Next, Reply, Request, TIMING};
+use quartet_lease::{Moment, Readable, lease};
 use quartet_operator_fuzz::{is_json, json};
 use serde_json::{Value, json};
 
@@ -34,7 +38,9 @@ fuzz_target!(|input: &[u8]| {
         let Ok(step) = bytes.int_in_range(0..=11_u8) else {
             break;
         };
-        let Ok(lease) = lease(&mut bytes) else { break };
+        let Ok(lease) = any_lease(&mut bytes) else {
+            break;
+        };
         leases.push(lease.to_string().into_bytes());
         let number = bytes.arbitrary::<u16>().unwrap_or_default();
         steps.push((step, number));
@@ -54,7 +60,7 @@ fuzz_target!(|input: &[u8]| {
     follow(&told.collect::<Vec<_>>());
 });
 
-fn lease(bytes: &mut Unstructured<'_>) -> Result<Value> {
+fn any_lease(bytes: &mut Unstructured<'_>) -> Result<Value> {
     if bytes.ratio(1, 16)? {
         return json::any(bytes);
     }
@@ -76,4 +82,88 @@ fn lease(bytes: &mut Unstructured<'_>) -> Result<Value> {
         lease["spec"][field] = json::any(bytes)?;
     }
     Ok(lease)
+}
+
+/// This process.
+const IDENTITY: &str = "me";
+
+/// An input of the candidate.
+#[derive(Debug)]
+enum Told<'a> {
+    /// This number of milliseconds passes.
+    Time(u32),
+    /// A watch event with this object.
+    Watched(&'a [u8]),
+    /// The reply to the current request: this object, or no reply if it is not valid.
+    Answered(&'a [u8]),
+    /// There is no Lease.
+    Absent,
+    /// The API server has an earlier version.
+    Rewound(u64),
+    /// The candidate resigns.
+    Resign,
+}
+
+/// Passes all inputs to a candidate, and checks the invariants after each. Returns how often it became
+/// leader.
+fn follow(told: &[Told<'_>]) -> usize {
+    let mut now = Moment(Duration::from_secs(1000));
+    let mut candidate = Candidate::new(IDENTITY.into(), TIMING, || 0.5, now);
+    let (mut led, mut was_leading, mut is_over) = (0, false, false);
+    let mut asked: Option<Request> = None;
+    for one in told {
+        match one {
+            Told::Time(milliseconds) => {
+                now = now + Duration::from_millis((*milliseconds).into());
+            }
+            Told::Watched(text) => {
+                if let Ok(object) = serde_json::from_slice::<Object>(text) {
+                    candidate.observe(now, lease(&object));
+                }
+            }
+            Told::Answered(text) => {
+                let read = serde_json::from_slice::<Readable>(text);
+                let reply = read.map_or(Reply::Failed, |it| Reply::Lease(lease(&it.0)));
+                // The API server replies to a write with the written object.
+                let is_mine = matches!(&reply, Reply::Lease(it) if &*it.record.holder == IDENTITY);
+                let is_write = matches!(
+                    asked,
+                    Some(Request::Create { .. } | Request::Replace { .. })
+                );
+                candidate.replied(
+                    now,
+                    if is_write && !is_mine {
+                        Reply::Failed
+                    } else {
+                        reply
+                    },
+                );
+                asked = None;
+            }
+            Told::Absent => {
+                candidate.replied(now, Reply::Absent);
+                asked = None;
+            }
+            Told::Rewound(version) => candidate.rewind(*version),
+            Told::Resign => candidate.resign(now),
+        }
+        let next = candidate.next(now);
+        assert!(
+            !is_over || matches!(next, Next::Done | Next::Lost(_)),
+            "{next:?}"
+        );
+        is_over = matches!(next, Next::Done | Next::Lost(_));
+        if let Next::Send(request) = next {
+            assert!(asked.is_none(), "two requests at a time");
+            asked = Some(request);
+        }
+        let leads = candidate.leads_until();
+        if let Some(closes) = leads {
+            assert!(now < closes, "it leads past its time");
+            assert!(!is_over);
+        }
+        led += usize::from(leads.is_some() && !was_leading);
+        was_leading = leads.is_some();
+    }
+    led
 }

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::api_server::{ApiRequest, RequestError, found, relisting};
-use crate::error_report::error_report;
+use quartet_http::error_report;
 
 /// The field manager of these writes.
 const FIELD_MANAGER: &str = "quartet-operator-webhook";

@@ -12,10 +12,10 @@ use tokio::sync::mpsc;
 use crate::api::{Kind, Status};
 use crate::api_server::Location;
 use crate::bounded::cut;
-use crate::controller::call::Caller;
 use crate::controller::clock;
 use crate::controller::metrics::{EventFate, Metrics};
 use crate::operators::{Reason, Resource, status};
+use quartet_http::Caller;
 
 const API_VERSION: &str = "events.k8s.io/v1";
 /// The API server's limit of `note` (`pkg/apis/core/validation/events.go`).

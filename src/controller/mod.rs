@@ -8,7 +8,6 @@
 
 pub mod backoff;
 pub mod cache;
-mod call;
 mod children;
 pub(crate) mod clock;
 pub mod controllers;
@@ -17,7 +16,6 @@ mod event;
 mod event_handlers;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod leadership;
 mod legacy;
 pub mod metrics;
 pub mod object;
@@ -28,5 +26,5 @@ mod state;
 
 pub use cache::stored_version::storage_version_hash;
 pub use controllers::{ControllersError, Options, run};
-pub use leadership::Leadership;
 pub use metrics::Metrics;
+pub use quartet_http::Leadership;

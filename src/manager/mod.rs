@@ -31,17 +31,14 @@ use tokio_util::sync::CancellationToken;
 use crate::budget::HEALTH;
 use crate::certificates;
 use crate::config::Config;
-pub use crate::error_report::error_report;
 use crate::names;
 pub use cluster::{Clients, ClusterError};
-use election::Election;
 pub use election::ElectionError;
-#[cfg(fuzzing)]
-pub use election::fuzzing as election_fuzzing;
 pub use error::{EXIT_USAGE, RunError};
 use health::Endpoint;
 pub use listen::BindError;
 use listen::listen;
+pub use quartet_http::error_report;
 use requests::RequestCounter;
 use runtime::{runtime, webhook_runtime};
 use signals::Signals;
@@ -144,7 +141,7 @@ async fn start_and_stop(
     let prepared = async {
         let kubeconfig = config.kubeconfig.as_deref();
         let (clients, access) = cluster::connect(kubeconfig, &requests).await?;
-        let election = Election::prepare(&config, &clients, &access, &requests)?;
+        let lock = election::lock(&config, &clients, &access, &requests)?;
         // All ports are bound before the other parts start, so that a port in use interrupts no reconcile.
         let health = listen(
             "health probes",
@@ -154,9 +151,9 @@ async fn start_and_stop(
         .await?;
         let metrics = listen("metrics", "--metrics-bind-address", &config.metrics_address).await?;
         let webhooks = listen("webhooks", "--webhook-port", &config.webhook_address).await?;
-        Ok::<_, RunError>((clients, election, health, metrics, webhooks))
+        Ok::<_, RunError>((clients, lock, health, metrics, webhooks))
     };
-    let (clients, election, health, metrics, webhooks) = tokio::select! {
+    let (clients, lock, health, metrics, webhooks) = tokio::select! {
         prepared = prepared => prepared?,
         signal = signals.next() => {
             tracing::info!(signal, "stopped before the start");
@@ -181,7 +178,7 @@ async fn start_and_stop(
     let stop = controllers.stopping();
     controllers.start(
         "controllers",
-        controllers::run(&config, &clients, election, &mut registry, stop.clone()),
+        controllers::run(&config, &clients, lock, &mut registry, stop.clone()),
     );
     let check = version_check::run(clients.calls.clone(), clients.server, stop);
     controllers.start("API server version check", check);

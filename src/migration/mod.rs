@@ -112,7 +112,8 @@ impl<'a> Migration<'a> {
     async fn migrate(&self) -> Result<(), String> {
         let (hub, is_dry_run) = (self.kind.hub.name, self.options.dry_run);
         let action = format!("read the CRD {}", self.name);
-        let Some(crd) = send(&action, || self.crds.get_opt(&self.name)).await? else {
+        let crd = send(&action, || self.crds.get_opt(&self.name)).await;
+        let Some(crd) = crd.map_err(report)? else {
             self.result("not installed");
             return Ok(());
         };
@@ -150,7 +151,8 @@ impl<'a> Migration<'a> {
         let (action, mut position) = (format!("list {}", self.name), ListParams::default());
         position.limit = Some(self.options.page_size);
         loop {
-            let page = send(&action, || api.list_metadata(&position)).await?;
+            let page = send(&action, || api.list_metadata(&position)).await;
+            let page = page.map_err(report)?;
             for object in page.items {
                 managers.count(self.kind, &object.metadata);
                 let ObjectMeta {
@@ -184,7 +186,7 @@ impl<'a> Migration<'a> {
                     failed += 1;
                     self.note(&error_report(&error));
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(report(error)),
             }
             if told.elapsed() >= PROGRESS_INTERVAL {
                 told = Instant::now();
@@ -237,14 +239,12 @@ impl<'a> Migration<'a> {
             let written = self.crds.patch_status(&self.name, manager, &patch).await;
             written.map(|_| Ok(()))
         });
-        trimmed.await?
+        trimmed.await.map_err(report)?
     }
 }
 
-impl From<RequestError> for String {
-    fn from(error: RequestError) -> Self {
-        error_report(&error)
-    }
+fn report(error: RequestError) -> String {
+    error_report(&error)
 }
 
 /// Sends a request, and again after a transient error: no answer, a conflict, or a server that is not

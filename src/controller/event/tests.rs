@@ -14,8 +14,8 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::*;
-use crate::controller::leadership::Leadership;
 use crate::operators::OPERATORS;
+use quartet_http::Leadership;
 
 /// A running writer, and its requests.
 struct Scene {

@@ -26,11 +26,9 @@ use serde_json::{Value, json};
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::decode::Decode;
 use crate::controller::cache::store::Store;
-use crate::controller::call::Caller;
 use crate::controller::children::Children;
 use crate::controller::event::{Recorded, Recorder};
 use crate::controller::event_handlers::QueueHandle;
-use crate::controller::leadership::Leadership;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::Queue;
@@ -38,6 +36,8 @@ use crate::controller::reconcile::{Action, Context, FirstRevision, Reconciler};
 use crate::json::{Json, merge};
 use crate::operators::memcached::Memcached;
 use crate::operators::{DEPLOYMENT, Operator, Settings};
+use quartet_http::Caller;
+use quartet_http::Leadership;
 
 /// Answers one request, or never answers.
 type Script = dyn Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync;

@@ -1,7 +1,6 @@
-//! The requests of a controller: apply, read and delete of a child, a list of one resource, JSON patches,
-//! and writes of Events. Each has a deadline. None is retried here; the work queue does that. A write also
+//! The requests of a controller: apply, read and delete of an object, a list of one, JSON patches and
+//! creation. Each has a deadline. None is retried here; the work queue does that. A write also
 //! needs leadership, from its start to its end. During the stop of the process, no request begins.
-//! Used by `controllers`, `event` and `reconcile`.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -15,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::field::Empty;
 use tracing::{Instrument as _, info_span};
 
-use crate::api_server::{Answer, ApiRequest, Location, RequestError};
-use crate::controller::leadership::Leadership;
-use crate::operators::ChildKind;
-use crate::trace_target::TRACES;
+use crate::{Answer, ApiRequest, Leadership, Location, RequestError};
+
+/// The target of spans that exist only for traces.
+pub const TRACES: &str = "otel";
 
 /// JSON is YAML: the API server accepts it under this type, in all versions with server-side apply.
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
@@ -26,7 +25,7 @@ const JSON_PATCH: &str = "application/json-patch+json";
 
 /// The target of a JSON patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub enum Part {
     /// The object without its status.
     Object,
     /// The status subresource.
@@ -34,16 +33,6 @@ pub(crate) enum Part {
 }
 
 impl<'a> Location<'a> {
-    /// The location of a child.
-    pub(crate) fn of_child(kind: ChildKind, namespace: &'a str, name: &'a str) -> Self {
-        Location {
-            api_version: kind.api_version,
-            plural: kind.plural,
-            namespace,
-            name,
-        }
-    }
-
     /// A request without a body.
     fn request(&self, verb: &str, method: Method, target: String) -> ApiRequest<'a> {
         let action = format!("{verb} {} {}/{}", self.plural, self.namespace, self.name);
@@ -53,7 +42,7 @@ impl<'a> Location<'a> {
 
 /// A client whose calls have a deadline and whose writes need leadership.
 #[derive(Clone)]
-pub(crate) struct Caller {
+pub struct Caller {
     client: kube::Client,
     leadership: Leadership,
     stopping: CancellationToken,
@@ -61,7 +50,7 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// `client` must not retry by itself.
-    pub(crate) fn new(client: kube::Client, leadership: Leadership) -> Self {
+    pub fn new(client: kube::Client, leadership: Leadership) -> Self {
         Caller {
             client,
             leadership,
@@ -70,7 +59,7 @@ impl Caller {
     }
 
     /// Begins no request after `stopping` is cancelled; a running one ends.
-    pub(crate) fn until(self, stopping: CancellationToken) -> Self {
+    pub fn until(self, stopping: CancellationToken) -> Self {
         Caller { stopping, ..self }
     }
 
@@ -78,7 +67,7 @@ impl Caller {
     ///
     /// # Errors
     /// 409 if another manager owns a field and `force` is false.
-    pub(crate) async fn apply<T: DeserializeOwned>(
+    pub async fn apply<T: DeserializeOwned>(
         &self,
         at: Location<'_>,
         manager: &str,
@@ -102,7 +91,7 @@ impl Caller {
     ///
     /// # Errors
     /// 404 if it does not exist.
-    pub(crate) async fn get(&self, at: Location<'_>) -> Result<Value, RequestError> {
+    pub async fn get(&self, at: Location<'_>) -> Result<Value, RequestError> {
         self.send(at.request("get", Method::GET, at.path())).await
     }
 
@@ -111,7 +100,7 @@ impl Caller {
     ///
     /// # Errors
     /// The API server's error.
-    pub(crate) async fn list_one(&self, at: Location<'_>) -> Result<Value, RequestError> {
+    pub async fn list_one(&self, at: Location<'_>) -> Result<Value, RequestError> {
         let (collection, name) = (at.collection(), at.name);
         let target = format!("{collection}?fieldSelector=metadata.name%3D{name}&limit=1");
         self.send(at.request("look for", Method::GET, target)).await
@@ -121,7 +110,7 @@ impl Caller {
     ///
     /// # Errors
     /// 409 if it has another one, 404 if it does not exist.
-    pub(crate) async fn delete(
+    pub async fn delete(
         &self,
         at: Location<'_>,
         uid: &str,
@@ -144,7 +133,7 @@ impl Caller {
     /// # Errors
     /// 409 if it replaces the resourceVersion by one that the object does not have, 422 if an operation
     /// fails (also a `test`, for which there is no other text), 404 if the object does not exist.
-    pub(crate) async fn json_patch<T: DeserializeOwned>(
+    pub async fn json_patch<T: DeserializeOwned>(
         &self,
         at: Location<'_>,
         part: Part,
@@ -168,11 +157,7 @@ impl Caller {
     ///
     /// # Errors
     /// 409 if it exists.
-    pub(crate) async fn create(
-        &self,
-        at: Location<'_>,
-        body: &Value,
-    ) -> Result<Value, RequestError> {
+    pub async fn create(&self, at: Location<'_>, body: &Value) -> Result<Value, RequestError> {
         self.send(ApiRequest {
             body: Some(&body.to_string()),
             ..at.request("create", Method::POST, at.collection())

@@ -2,20 +2,20 @@
 
 /// The location of an object on the API server.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Location<'a> {
+pub struct Location<'a> {
     /// Group and version, e.g. `apps/v1`, or `v1` of the core.
-    pub(crate) api_version: &'a str,
+    pub api_version: &'a str,
     /// Plural, e.g. `deployments`.
-    pub(crate) plural: &'a str,
+    pub plural: &'a str,
     /// Namespace; empty for a cluster-scoped type.
-    pub(crate) namespace: &'a str,
+    pub namespace: &'a str,
     /// Name.
-    pub(crate) name: &'a str,
+    pub name: &'a str,
 }
 
 impl Location<'_> {
     /// The path of all objects of the type in the namespace.
-    pub(crate) fn collection(&self) -> String {
+    pub fn collection(&self) -> String {
         let root = match self.api_version.contains('/') {
             true => "apis",
             false => "api",
@@ -28,7 +28,7 @@ impl Location<'_> {
     }
 
     /// The path of the object.
-    pub(crate) fn path(&self) -> String {
+    pub fn path(&self) -> String {
         format!("{}/{}", self.collection(), self.name)
     }
 }

@@ -4,20 +4,20 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::metric::registered;
+use quartet_http::metric::registered;
 
 /// The metrics of one lease.
 #[derive(Default)]
-pub(super) struct Metrics {
+pub(crate) struct Metrics {
     /// 1 while this process leads, else 0.
-    pub(super) leads: Gauge,
+    pub(crate) leads: Gauge,
     /// Renewals that failed at first, so that the lease was read again.
-    pub(super) slow: Counter,
+    pub(crate) slow: Counter,
 }
 
 impl Metrics {
     /// Metrics of the lease `name` that `registry` shows.
-    pub(super) fn registered(registry: &mut Registry, name: &str) -> Self {
+    pub(crate) fn registered(registry: &mut Registry, name: &str) -> Self {
         let registry = registry.sub_registry_with_label(("name".into(), name.to_owned().into()));
         Self {
             leads: registered(

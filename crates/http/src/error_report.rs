@@ -1,5 +1,4 @@
 //! Formats an error and its causes on one line, for the log.
-//! Used by `certificates` and `manager`.
 
 use std::error::Error;
 

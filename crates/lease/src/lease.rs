@@ -11,15 +11,12 @@ use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::runtime::watcher::{self, watch_object};
 use kube::{Api, Client, Resource as _};
+use quartet_http::{Answer, ApiRequest, RequestError, found, relisting};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::candidate::{Change, Lease, Record, Request, Timing};
-use crate::api_server::{Answer, ApiRequest, RequestError, found, relisting};
-
-/// The field manager of the Lease.
-const FIELD_MANAGER: &str = "quartet-operator-leader-election";
+use crate::candidate::{Change, Lease, Record, Request, Timing};
 
 /// Pause of the watch after an error: from this to twice this.
 const WATCH_PAUSE: Duration = Duration::from_secs(1);
@@ -29,21 +26,26 @@ const RELEASED_SECONDS: i32 = 1;
 
 /// One Lease and its candidate.
 #[derive(Clone)]
-pub(super) struct Leases {
+pub struct LeaseLock {
     /// Must not retry.
-    pub(super) calls: Client,
+    pub calls: Client,
     /// Its read timeout limits how long a dead watch goes unnoticed.
-    pub(super) watches: Client,
-    pub(super) namespace: String,
-    pub(super) name: String,
-    pub(super) identity: Arc<str>,
+    pub watches: Client,
+    /// The namespace of the Lease.
+    pub namespace: String,
+    /// The name of the Lease.
+    pub name: String,
+    /// The manager of its fields, e.g. `my-operator-leader-election`.
+    pub field_manager: String,
+    /// Unique among all processes, at all times: see [`identity`](crate::identity).
+    pub identity: Arc<str>,
     /// The duration of the lease is in whole seconds.
-    pub(super) timing: Timing,
+    pub timing: Timing,
 }
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LeaseError {
+pub(crate) enum LeaseError {
     /// The lease to replace is not the one last seen.
     #[error("the lease has been modified")]
     Outdated,
@@ -54,7 +56,7 @@ pub(super) enum LeaseError {
 
 impl LeaseError {
     /// A conflict with another process, which is normal in an election.
-    pub(super) fn is_conflict(&self) -> bool {
+    pub(crate) fn is_conflict(&self) -> bool {
         match self {
             Self::Outdated => true,
             Self::Request(error) => error.is_conflict(),
@@ -62,20 +64,23 @@ impl LeaseError {
     }
 }
 
-impl Leases {
+impl LeaseLock {
     /// Sends a request; `None` if there is no lease to read. `latest` is the lease last seen. Its other
     /// metadata is kept.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         self,
         request: Request,
         latest: Option<Object>,
     ) -> Result<Option<Object>, LeaseError> {
         let Self {
-            namespace, name, ..
+            namespace,
+            name,
+            field_manager,
+            ..
         } = &self;
         let all = Object::url_path(&(), Some(namespace));
         let path = format!("{all}/{name}");
-        let written = |path: String| format!("{path}?fieldManager={FIELD_MANAGER}");
+        let written = |path: String| format!("{path}?fieldManager={field_manager}");
         let (verb, method, target, object) = match &request {
             Request::Read => ("read", Method::GET, path, None),
             Request::Create { transitions } => {
@@ -111,7 +116,7 @@ impl Leases {
 
     /// The lease after each change; `None` after its deletion. A watch that hangs only costs reads: see
     /// `candidate`.
-    pub(super) fn watch(&self) -> impl Stream<Item = watcher::Result<Option<Object>>> + use<> {
+    pub(crate) fn watch(&self) -> impl Stream<Item = watcher::Result<Option<Object>>> + use<> {
         let api: Api<Object> = Api::namespaced(self.watches.clone(), &self.namespace);
         let name = self.name.clone();
         let events = relisting(move || watch_object(api.clone(), &name));
@@ -154,7 +159,7 @@ impl Leases {
 /// lead. The next write replaces those of the spec, and keeps the managedFields.
 #[derive(Deserialize)]
 #[serde(try_from = "Value")]
-pub(super) struct Readable(pub(super) Object);
+pub struct Readable(pub Object);
 
 impl TryFrom<Value> for Readable {
     type Error = serde_json::Error;
@@ -175,7 +180,7 @@ impl TryFrom<Value> for Readable {
 
 /// A resourceVersion, which Kubernetes 1.35 and later promise to be a number that grows; 0 if
 /// it is not one.
-pub(super) fn version_of(object: &Object) -> u64 {
+pub(crate) fn version_of(object: &Object) -> u64 {
     let version = object.metadata.resource_version.as_deref();
     version
         .and_then(|version| version.parse().ok())
@@ -183,7 +188,7 @@ pub(super) fn version_of(object: &Object) -> u64 {
 }
 
 /// The part of the object that the rules use. Missing fields are read as in client-go.
-pub(super) fn lease(object: &Object) -> Lease {
+pub fn lease(object: &Object) -> Lease {
     let spec = object.spec.clone().unwrap_or_default();
     let seconds = spec.lease_duration_seconds.unwrap_or_default();
     Lease {

@@ -11,7 +11,7 @@ use kube::runtime::watcher;
 /// * The API server was unavailable. Its etcd may have been restored from a backup; a watch from a
 ///   version in the future receives no events (apiserver `storage/cacher/cache_watcher.go`, `process`,
 ///   skips older ones).
-pub(crate) fn relisting<S, T>(
+pub fn relisting<S, T>(
     begin: impl Fn() -> S + Send,
 ) -> impl Stream<Item = watcher::Result<T>> + Send
 where

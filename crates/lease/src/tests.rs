@@ -1,6 +1,7 @@
 //! The driver against a scripted API server that keeps one Lease, under paused time.
 
 use std::convert::Infallible;
+use std::io;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
@@ -8,12 +9,15 @@ use futures::StreamExt as _;
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
+use prometheus_client::registry::Registry;
+use quartet_http::Leadership;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
-use crate::manager::telemetry::tests::log_lines;
+use crate::candidate::TIMING;
+use crate::clock::Moment;
 
 /// A clock that follows tokio's paused clock.
 fn paused_clock() -> Moment {
@@ -35,15 +39,15 @@ enum Behavior {
 }
 
 #[derive(Default)]
-pub(in crate::manager) struct Server {
+struct Server {
     lease: Option<Value>,
-    pub(in crate::manager) version: u64,
+    version: u64,
     behavior: Option<Behavior>,
     /// Method and status of every request except watches.
     answered: Vec<(Method, u16)>,
 }
 
-pub(in crate::manager) type Shared = Arc<Mutex<Server>>;
+type Shared = Arc<Mutex<Server>>;
 
 impl Server {
     fn answer(&mut self, method: &Method, body: Value) -> (u16, Value) {
@@ -118,32 +122,62 @@ fn client(server: &Shared) -> Client {
 
 /// A running candidate.
 struct Running {
-    leadership: crate::controller::Leadership,
+    leadership: Leadership,
     resign: oneshot::Sender<()>,
     task: tokio::task::JoinHandle<Result<(), ElectionLost>>,
 }
 
-fn leases(client: Client, name: &str) -> Leases {
-    Leases {
+/// What was logged.
+#[derive(Clone, Default)]
+struct LogLines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for LogLines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl LogLines {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+/// A subscriber, and what it writes.
+fn log_lines() -> (LogLines, impl tracing::Subscriber + Send + Sync) {
+    let lines = LogLines::default();
+    let writer = lines.clone();
+    let writes = tracing_subscriber::fmt().with_ansi(false);
+    (lines, writes.with_writer(move || writer.clone()).finish())
+}
+
+fn lock(client: Client, name: &str) -> LeaseLock {
+    LeaseLock {
         calls: client.clone(),
         watches: client,
         namespace: "ns".to_owned(),
         name: "lease".to_owned(),
+        field_manager: "test".to_owned(),
         identity: name.into(),
         timing: TIMING,
     }
 }
 
-pub(in crate::manager) fn driver(server: &Shared, name: &str) -> Driver {
+fn election(server: &Shared, name: &str) -> Election {
     let metrics = metrics::Metrics::registered(&mut Registry::default(), "lease");
-    Driver::new(leases(client(server), name), metrics, paused_clock)
+    Election::with_clock(lock(client(server), name), metrics, paused_clock)
 }
 
 fn start(server: &Shared, name: &str) -> Running {
-    let driver = driver(server, name);
-    let leadership = driver.leadership();
+    let election = election(server, name);
+    let leadership = election.leadership();
     let (resign, resigned) = oneshot::channel();
-    let task = tokio::spawn(driver.run(async {
+    let task = tokio::spawn(election.run(async {
         let _ = resigned.await;
     }));
     Running {
@@ -164,7 +198,7 @@ impl Running {
     }
 }
 
-pub(in crate::manager) fn holder(server: &Shared) -> Value {
+fn holder(server: &Shared) -> Value {
     let server = server.lock().unwrap();
     server.lease.as_ref().unwrap()["spec"]["holderIdentity"].clone()
 }
@@ -366,8 +400,8 @@ async fn after_the_api_server_was_unavailable_the_watch_begins_with_the_lease() 
         });
         Ok(Response::new(Body::from(list.to_string().into_bytes())))
     });
-    let leases = leases(Client::new(service, "default"), "one");
-    let events: Vec<_> = leases.watch().take(4).collect().await;
+    let lock = lock(Client::new(service, "default"), "one");
+    let events: Vec<_> = lock.watch().take(4).collect().await;
     let listed = events.iter().map(Result::is_ok);
     assert!(listed.eq([true, false, true, false]), "{events:?}");
 }

@@ -6,7 +6,7 @@ use kube::core::Status;
 
 /// Why a request to the API server failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RequestError {
+pub enum RequestError {
     /// The API server answered with an error.
     #[error("cannot {action}: {}", status.message)]
     Rejected {
@@ -43,7 +43,7 @@ pub(crate) enum RequestError {
 
 impl RequestError {
     /// The error of `action`, a request of a `kube::Api`. Its `Retry-After` is not known.
-    pub(crate) fn of(action: String, error: kube::Error) -> Self {
+    pub fn of(action: String, error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::Rejected {
                 action,
@@ -54,13 +54,13 @@ impl RequestError {
         }
     }
 
-    pub(super) fn transport(action: String, source: kube::Error) -> Self {
+    pub(crate) fn transport(action: String, source: kube::Error) -> Self {
         let source = Box::new(source);
         Self::Transport { action, source }
     }
 
     /// The answer of the API server, if it answered.
-    pub(crate) fn status(&self) -> Option<&Status> {
+    pub fn status(&self) -> Option<&Status> {
         let Self::Rejected { status, .. } = self else {
             return None;
         };
@@ -68,7 +68,7 @@ impl RequestError {
     }
 
     /// The status code of the answer, if the API server answered.
-    pub(crate) fn code(&self) -> Option<u16> {
+    pub fn code(&self) -> Option<u16> {
         self.status().map(|status| status.code)
     }
 
@@ -77,7 +77,7 @@ impl RequestError {
     }
 
     /// How long the API server asks its client to wait before the next request.
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
+    pub fn retry_after(&self) -> Option<Duration> {
         let Self::Rejected { retry_after, .. } = self else {
             return None;
         };
@@ -85,27 +85,27 @@ impl RequestError {
     }
 
     /// Whether the object does not exist.
-    pub(crate) fn is_not_found(&self) -> bool {
+    pub fn is_not_found(&self) -> bool {
         self.has_code(404)
     }
 
     /// Whether the object exists already, or has changed since it was read.
-    pub(crate) fn is_conflict(&self) -> bool {
+    pub fn is_conflict(&self) -> bool {
         self.has_code(409)
     }
 
     /// Whether the permission is missing.
-    pub(crate) fn is_forbidden(&self) -> bool {
+    pub fn is_forbidden(&self) -> bool {
         self.has_code(403)
     }
 
     /// Whether the process stops or no longer leads, so that no request can write.
-    pub(crate) fn is_fenced(&self) -> bool {
+    pub fn is_fenced(&self) -> bool {
         matches!(self, Self::Fenced { .. })
     }
 
     /// Whether the API server may have executed the request, or the one before that it repeats.
-    pub(crate) fn is_ambiguous(&self) -> bool {
+    pub fn is_ambiguous(&self) -> bool {
         self.is_conflict() || self.status().is_none_or(|status| status.code >= 500)
     }
 }

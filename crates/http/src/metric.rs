@@ -1,11 +1,10 @@
 //! Registration of metrics. Knows no metric, and uses no other module.
-//! Used by `certificates`, `controller`, `manager` and `webhook`.
 
 use prometheus_client::registry::{Metric, Registry};
 
 /// A new metric that `registry` shows. The registry appends a full stop to the help text, and `_total` to
 /// the name of a counter.
-pub(crate) fn registered<M: Metric + Clone + Default>(
+pub fn registered<M: Metric + Clone + Default>(
     registry: &mut Registry,
     name: impl Into<String>,
     help: impl Into<String>,
@@ -14,7 +13,7 @@ pub(crate) fn registered<M: Metric + Clone + Default>(
 }
 
 /// `metric`, which `registry` shows from now on.
-pub(crate) fn shown<M: Metric + Clone>(
+pub fn shown<M: Metric + Clone>(
     registry: &mut Registry,
     name: impl Into<String>,
     help: impl Into<String>,

@@ -1,6 +1,5 @@
 //! Leadership as seen by the controllers: when the workers start, and whether a write may be sent.
 //! Independent of the election.
-//! Used by `call` and `controllers`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +35,7 @@ impl Leadership {
     }
 
     /// Completes when this process is elected; may never complete.
-    pub(crate) async fn elected(mut self) {
+    pub async fn elected(mut self) {
         if self.begun.wait_for(|begun| *begun).await.is_err() {
             // The election has ended.
             std::future::pending().await
@@ -44,7 +43,7 @@ impl Leadership {
     }
 
     /// Maximum duration of a write that starts now; see [`Leadership::new`].
-    pub(crate) fn time_left(&self) -> Option<Duration> {
+    pub fn time_left(&self) -> Option<Duration> {
         (self.may_write)()
     }
 }

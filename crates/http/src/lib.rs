@@ -1,11 +1,17 @@
-//! A request to the API server: its deadline, the limit of its answer, and the text of its errors.
-//! A request is sent once. Also the paths of objects, the delay after errors, and when
-//! a watch begins again with a list.
-//! Used by `certificates`, `controller`, `manager` and `migration`.
+#![doc = include_str!("../README.md")]
+#![cfg_attr(
+    not(test),
+    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 
 mod backoff;
+pub mod bounded;
+mod caller;
 mod error;
+mod error_report;
+mod leadership;
 mod location;
+pub mod metric;
 mod relisting;
 
 use std::time::Duration;
@@ -21,45 +27,54 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
-pub(crate) use backoff::exponential;
-pub(crate) use error::RequestError;
-pub(crate) use location::Location;
-pub(crate) use relisting::relisting;
+pub use backoff::exponential;
+pub use caller::{Caller, Part, TRACES};
+pub use error::RequestError;
+pub use error_report::error_report;
+pub use leadership::Leadership;
+pub use location::Location;
+pub use relisting::relisting;
 
 use crate::bounded::cut;
 
 /// Default deadline, from the first byte sent to the last received. The API server's own limit for a
 /// request that writes is 60 s, but a healthy one answers within milliseconds.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
+pub const DEADLINE: Duration = Duration::from_secs(10);
 /// Maximum `Retry-After` that is respected. API servers ask for one or two seconds.
-pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// Default maximum number of bytes of an answer. An object has at most 1.5 MiB in etcd
 /// (`--max-request-bytes`), and its managedFields as much again.
 const MAX_ANSWER: usize = 8 << 20;
 /// Maximum number of bytes quoted of an answer that is not a Status.
 const MAX_ERROR_TEXT: usize = 512;
 
-pub(crate) const JSON: &str = "application/json";
+/// The media type of JSON.
+pub const JSON: &str = "application/json";
 
 /// One request.
 #[derive(Debug)]
-pub(crate) struct ApiRequest<'a> {
+pub struct ApiRequest<'a> {
     /// The verb and the object, for errors: `read the CRD x`.
-    pub(crate) action: String,
-    pub(crate) method: Method,
+    pub action: String,
+    /// GET, POST, PUT, PATCH or DELETE.
+    pub method: Method,
     /// Path and query.
-    pub(crate) target: String,
-    pub(crate) accept: &'static str,
-    pub(crate) content_type: &'static str,
-    pub(crate) body: Option<&'a str>,
-    pub(crate) deadline: Duration,
+    pub target: String,
+    /// The media type of the answer.
+    pub accept: &'static str,
+    /// The media type of the body.
+    pub content_type: &'static str,
+    /// Nothing for a read or a deletion.
+    pub body: Option<&'a str>,
+    /// From the first byte sent to the last received.
+    pub deadline: Duration,
     /// Maximum number of bytes of the answer.
-    pub(crate) max_answer: usize,
+    pub max_answer: usize,
 }
 
 impl ApiRequest<'_> {
     /// A request of JSON with the default deadline.
-    pub(crate) fn new(action: String, method: Method, target: String) -> Self {
+    pub fn new(action: String, method: Method, target: String) -> Self {
         Self {
             action,
             method,
@@ -76,7 +91,7 @@ impl ApiRequest<'_> {
     ///
     /// # Errors
     /// [`RequestError::Timeout`] and [`RequestError::Transport`].
-    pub(crate) async fn send(&self, client: &Client) -> Result<Answer, RequestError> {
+    pub async fn send(&self, client: &Client) -> Result<Answer, RequestError> {
         let action = || self.action.clone();
         let exchange = async {
             let request = http::Request::builder()
@@ -112,7 +127,7 @@ impl ApiRequest<'_> {
 
 /// An answer with any status code.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub struct Answer {
     action: String,
     code: StatusCode,
     headers: HeaderMap,
@@ -121,12 +136,12 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// The API server's time, if the answer has a date.
-    pub(crate) fn date(&self) -> Option<Timestamp> {
+    pub fn date(&self) -> Option<Timestamp> {
         http_date(self.header(header::DATE)?)
     }
 
     /// Whether the request created the object.
-    pub(crate) fn is_created(&self) -> bool {
+    pub fn is_created(&self) -> bool {
         self.code == StatusCode::CREATED
     }
 
@@ -135,7 +150,7 @@ impl Answer {
     /// # Errors
     /// [`RequestError::Rejected`] if the API server answered with an error.
     /// [`RequestError::Transport`] if the answer is not the JSON of a `T`.
-    pub(crate) fn object<T: DeserializeOwned>(self) -> Result<T, RequestError> {
+    pub fn object<T: DeserializeOwned>(self) -> Result<T, RequestError> {
         if !self.code.is_success() {
             return Err(RequestError::Rejected {
                 status: Box::new(self.status()),
@@ -172,7 +187,7 @@ impl Answer {
 }
 
 /// `None` for an object that does not exist.
-pub(crate) fn found<T>(result: Result<T, RequestError>) -> Result<Option<T>, RequestError> {
+pub fn found<T>(result: Result<T, RequestError>) -> Result<Option<T>, RequestError> {
     match result {
         Err(error) if error.is_not_found() => Ok(None),
         result => result.map(Some),
@@ -180,7 +195,7 @@ pub(crate) fn found<T>(result: Result<T, RequestError>) -> Result<Option<T>, Req
 }
 
 /// `metadata.generation` of an object.
-pub(crate) fn generation_of(object: &Value) -> i64 {
+pub fn generation_of(object: &Value) -> i64 {
     let generation = object.pointer("/metadata/generation");
     generation.and_then(Value::as_i64).unwrap_or_default()
 }

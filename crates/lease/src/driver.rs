@@ -8,26 +8,26 @@ use futures::future::{BoxFuture, Fuse};
 use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::runtime::watcher;
+use prometheus_client::registry::Registry;
+use quartet_http::{Leadership, error_report};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::candidate::{Candidate, Loss, Next, Reply, Request};
-use super::clock::Moment;
-use super::fence::Fence;
-use super::lease::{LeaseError, Leases, lease, version_of};
-use super::metrics::Metrics;
-use crate::controller::Leadership;
-use crate::error_report::error_report;
+use crate::candidate::{Candidate, Loss, Next, Reply, Request};
+use crate::clock::Moment;
+use crate::fence::Fence;
+use crate::lease::{LeaseError, LeaseLock, lease, version_of};
+use crate::metrics::Metrics;
 
 /// This process has lost the leadership and must exit.
 #[derive(Debug, thiserror::Error)]
 #[error("leader election lost: {0}")]
-pub(crate) struct ElectionLost(Loss);
+pub struct ElectionLost(Loss);
 
 /// The election in one process.
-pub(crate) struct Driver {
+pub struct Election {
     candidate: Candidate,
-    leases: Leases,
+    lock: LeaseLock,
     /// The lease as last seen.
     latest: Option<Object>,
     /// Whether the current request is a read, and the known version when it was sent.
@@ -57,13 +57,18 @@ enum Failing {
 /// A request in progress, if any.
 type Call = Fuse<BoxFuture<'static, Result<Option<Object>, LeaseError>>>;
 
-impl Driver {
-    /// A standby that has sent no request.
-    pub(super) fn new(leases: Leases, metrics: Metrics, clock: fn() -> Moment) -> Self {
-        let (identity, timing) = (Arc::clone(&leases.identity), leases.timing);
-        Driver {
+impl Election {
+    /// A standby that has sent no request. `registry` shows the metrics of the lease.
+    pub fn new(lock: LeaseLock, registry: &mut Registry) -> Self {
+        let metrics = Metrics::registered(registry, &lock.name);
+        Self::with_clock(lock, metrics, Moment::now)
+    }
+
+    pub(crate) fn with_clock(lock: LeaseLock, metrics: Metrics, clock: fn() -> Moment) -> Self {
+        let (identity, timing) = (Arc::clone(&lock.identity), lock.timing);
+        Self {
             candidate: Candidate::new(identity, timing, fastrand::f64, clock()),
-            leases,
+            lock,
             latest: None,
             asked: (false, 0),
             fence: Arc::new(Fence::new(timing, clock)),
@@ -75,26 +80,23 @@ impl Driver {
     }
 
     /// The leadership, as the controllers see it.
-    pub(crate) fn leadership(&self) -> Leadership {
+    pub fn leadership(&self) -> Leadership {
         let fence = Arc::clone(&self.fence);
         Leadership::new(self.begun.subscribe(), move || fence.time_left())
     }
 
-    /// Runs until `resign` ends, then releases the lease if this process holds it.
+    /// Runs until `resign` ends, then relock the lease if this process holds it.
     ///
     /// # Errors
     /// [`ElectionLost`]: no write may start any more.
-    pub(crate) async fn run(
-        mut self,
-        resign: impl Future<Output = ()>,
-    ) -> Result<(), ElectionLost> {
+    pub async fn run(mut self, resign: impl Future<Output = ()>) -> Result<(), ElectionLost> {
         tracing::info!(
-            lease = self.leases.name,
-            namespace = self.leases.namespace,
-            identity = &*self.leases.identity,
+            lease = self.lock.name,
+            namespace = self.lock.namespace,
+            identity = &*self.lock.identity,
             "taking part in the leader election"
         );
-        let mut events = pin!(self.leases.watch());
+        let mut events = pin!(self.lock.watch());
         let mut resign = pin!(resign.fuse());
         let mut call: Call = Fuse::terminated();
         loop {
@@ -109,13 +111,13 @@ impl Driver {
                 Next::Wait(wake) => wake,
                 Next::Done => {
                     if self.candidate.has_released() {
-                        tracing::info!(lease = self.leases.name, "the lease is released");
+                        tracing::info!(lease = self.lock.name, "the lease is released");
                     }
                     return Ok(());
                 }
                 Next::Lost(loss) => {
                     let lost = ElectionLost(loss);
-                    tracing::error!(lease = self.leases.name, "{lost}; this process ends");
+                    tracing::error!(lease = self.lock.name, "{lost}; this process ends");
                     return Err(lost);
                 }
             };
@@ -136,8 +138,8 @@ impl Driver {
         if self.logged.leads && is_read {
             self.metrics.slow.inc();
         }
-        let (leases, latest) = (self.leases.clone(), self.latest.clone());
-        leases.send(request, latest).boxed().fuse()
+        let (lock, latest) = (self.lock.clone(), self.latest.clone());
+        lock.send(request, latest).boxed().fuse()
     }
 
     fn answered(&mut self, answer: Result<Option<Object>, LeaseError>) {
@@ -178,7 +180,7 @@ impl Driver {
                 tracing::debug!(error, "another process wrote the lease");
             }
             Err(error) => {
-                let (lease, namespace) = (&self.leases.name, &self.leases.namespace);
+                let (lease, namespace) = (&self.lock.name, &self.lock.namespace);
                 let error = error_report(error);
                 let is_known = self.logged.failing.is_some();
                 if !is_read {
@@ -230,12 +232,12 @@ impl Driver {
         let leads = until.is_some();
         self.metrics.leads.set(leads.into());
         let has_led = std::mem::replace(&mut self.logged.leads, leads);
-        let (lease, holder) = (&self.leases.name, self.candidate.holder());
+        let (lease, holder) = (&self.lock.name, self.candidate.holder());
         let is_new = *holder != self.logged.holder;
         if leads && !has_led {
             self.begun.send_replace(true);
             tracing::info!(lease, "became leader");
-        } else if !leads && is_new && *holder != *self.leases.identity {
+        } else if !leads && is_new && *holder != *self.lock.identity {
             match holder.is_empty() {
                 true => tracing::info!(lease, "there is no leader"),
                 false => tracing::info!(lease, holder, "standing by"),

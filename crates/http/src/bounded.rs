@@ -1,14 +1,13 @@
 //! Limits the length of user input in messages and in log lines.
-//! Used by `api`, `api_server`, `controller`, `manager`, `operators` and `webhook`.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 /// Maximum number of bytes of a value, path or name that a message quotes.
-pub(crate) const MOST_QUOTED: usize = 256;
+pub const MOST_QUOTED: usize = 256;
 
 /// `text`, or its beginning and `…` if it is longer than [`MOST_QUOTED`].
-pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
+pub fn shortened(text: &str) -> Cow<'_, str> {
     match text.len() <= MOST_QUOTED {
         true => Cow::Borrowed(text),
         false => Cow::Owned(beginning_of(&text, MOST_QUOTED)),
@@ -16,12 +15,12 @@ pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
 }
 
 /// At most `limit` bytes of `text`, cut at a character boundary.
-pub(crate) fn cut(text: &str, limit: usize) -> &str {
+pub fn cut(text: &str, limit: usize) -> &str {
     text.get(..text.floor_char_boundary(limit)).unwrap_or(text)
 }
 
 /// The displayed form of `shown`, or its beginning and `…`, in at most `most` bytes.
-pub(crate) fn beginning_of(shown: &dyn fmt::Display, most: usize) -> String {
+pub fn beginning_of(shown: &dyn fmt::Display, most: usize) -> String {
     let mut beginning = Beginning {
         text: String::new(),
         most,

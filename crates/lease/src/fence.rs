@@ -8,7 +8,7 @@ use super::candidate::Timing;
 use super::clock::Moment;
 
 /// The election writes it. Each write reads it before it starts and while it runs.
-pub(super) struct Fence {
+pub(crate) struct Fence {
     /// Time in nanoseconds from which no write may start; 0 if none may.
     closes: AtomicU64,
     /// How long a write that started earlier may go on.
@@ -18,7 +18,7 @@ pub(super) struct Fence {
 
 impl Fence {
     /// A closed fence.
-    pub(super) fn new(timing: Timing, clock: fn() -> Moment) -> Self {
+    pub(crate) fn new(timing: Timing, clock: fn() -> Moment) -> Self {
         Fence {
             closes: AtomicU64::new(0),
             gap: timing.lease_duration.saturating_sub(timing.renew_deadline),
@@ -27,14 +27,14 @@ impl Fence {
     }
 
     /// Open until this moment, or closed.
-    pub(super) fn set(&self, closes: Option<Moment>) {
+    pub(crate) fn set(&self, closes: Option<Moment>) {
         let nanoseconds = closes.map_or(0, |moment| moment.0.as_nanos());
         let nanoseconds = u64::try_from(nanoseconds).unwrap_or(u64::MAX);
         self.closes.store(nanoseconds, Ordering::Release);
     }
 
     /// Maximum duration of a write that starts now; `None` if it must not start.
-    pub(super) fn time_left(&self) -> Option<Duration> {
+    pub(crate) fn time_left(&self) -> Option<Duration> {
         let closes = Moment(Duration::from_nanos(self.closes.load(Ordering::Acquire)));
         let now = (self.clock)();
         (now < closes).then(|| (closes + self.gap).since(now))
