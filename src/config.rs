@@ -17,4 +17,4 @@ pub(crate) use check::variables;
 pub use check::{CertificateSource, Config, ConfigError, LeaderElection, MetricsSecurity};
 pub use command::Command;
 pub use flags::{HEALTH_ADDRESS, MigrateStorage, SERVING_CERTS, WEBHOOK_PORT};
-pub use values::{LogFormat, LogLevel};
+pub use values::LogFormat;

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use tracing::level_filters::LevelFilter;
+
 use super::address::BindAddress;
 use super::flags::{Flags, SERVING_CERTS};
-use super::values::{CertMode, LogFormat, LogLevel};
+use super::values::{CertMode, LogFormat};
 use crate::certificates::{Files, WebhookUrl};
 use crate::operators::{OPERATORS, Operator, Settings};
 use crate::webhook::TlsVersion;
@@ -43,7 +45,7 @@ pub struct Config {
     /// Format of log lines.
     pub log_format: LogFormat,
     /// Minimum severity of logged events.
-    pub log_level: LogLevel,
+    pub log_level: LevelFilter,
     /// Flags that were given but have no effect.
     pub ignored_flags: Vec<&'static str>,
 }

@@ -6,10 +6,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use tracing::level_filters::LevelFilter;
 
 use super::address::OptionalAddress;
 use super::scaffold::ScaffoldFlags;
-use super::values::{BOOL, CertMode, GoBool, LogFormat, LogLevel};
+use super::values::{BOOL, CertMode, GoBool, LogFormat, log_level};
 use crate::certificates::WebhookUrl;
 use crate::operators::settings::MAX_REPLICAS;
 use crate::webhook::TlsVersion;
@@ -146,8 +147,8 @@ pub(super) struct Flags {
     pub(super) log_format: LogFormat,
 
     /// Minimum severity of logged events.
-    #[arg(long, env, value_name = "LEVEL", default_value = "info")]
-    pub(super) log_level: LogLevel,
+    #[arg(long, env, value_name = "LEVEL", default_value = "info", value_parser = log_level())]
+    pub(super) log_level: LevelFilter,
 
     #[command(flatten)]
     pub(super) scaffold: ScaffoldFlags,

@@ -44,7 +44,7 @@ async fn received<T>(collector: &Collector, what: &str, find: impl Fn(&[Span]) -
 fn reconcile(spans: &[Span], name: &str) -> Option<(Span, Span)> {
     let reconciles = spans
         .iter()
-        .filter(|span| span.name() == "reconcile" && span.attributes()["name"] == name);
+        .filter(|span| span.name() == "reconcile" && span.attributes()["resource"] == name);
     let with_call = |reconcile: &Span| {
         let call = spans
             .iter()
