@@ -4,7 +4,7 @@
 
 use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use quartet_operator::manager::election_fuzzing::{Told, follow};
+use quartet_operator_fuzz::election::{Told, follow};
 use quartet_operator_fuzz::{is_json, json};
 use serde_json::{Value, json};
 

@@ -4,7 +4,9 @@
 
 mod cluster;
 mod controllers;
-mod election;
+/// Public for a fuzz target.
+#[doc(hidden)]
+pub mod election;
 mod error;
 mod health;
 mod listen;
@@ -36,8 +38,6 @@ use crate::names;
 pub use cluster::{Clients, ClusterError};
 use election::Election;
 pub use election::ElectionError;
-#[cfg(fuzzing)]
-pub use election::fuzzing as election_fuzzing;
 pub use error::{EXIT_USAGE, RunError};
 use health::Endpoint;
 pub use listen::BindError;

@@ -17,7 +17,7 @@ mod messages;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) use self::messages::{Change, Lease, Loss, Next, Record, Reply, Request};
+pub use self::messages::{Change, Lease, Loss, Next, Record, Reply, Request};
 use super::clock::Moment;
 
 /// client-go's `JitterFactor`: the upper bound of a standby's wait, in retry periods.
@@ -29,24 +29,24 @@ const SILENCE: u32 = 3;
 
 /// The three durations of the election, longest first.
 #[derive(Debug, Clone, Copy, Hash)]
-pub(super) struct Timing {
+pub struct Timing {
     /// How long other processes wait for a lease that is not renewed.
-    pub(super) lease_duration: Duration,
+    pub lease_duration: Duration,
     /// How long the holder acts after its last renewal.
-    pub(super) renew_deadline: Duration,
+    pub renew_deadline: Duration,
     /// Time between two renewals, and between two attempts.
-    pub(super) retry_period: Duration,
+    pub retry_period: Duration,
 }
 
 impl Timing {
     /// Deadline of one request: a renewal that fails can be repeated in time.
-    pub(super) fn call_deadline(self) -> Duration {
+    pub fn call_deadline(self) -> Duration {
         self.renew_deadline / 2
     }
 }
 
 /// The defaults of controller-runtime.
-pub(super) const TIMING: Timing = Timing {
+pub const TIMING: Timing = Timing {
     lease_duration: Duration::from_secs(15),
     renew_deadline: Duration::from_secs(10),
     retry_period: Duration::from_secs(2),
@@ -82,7 +82,7 @@ struct Sent {
 
 /// One process that wants to lead.
 #[derive(Debug, Clone, Hash)]
-pub(super) struct Candidate {
+pub struct Candidate {
     identity: Arc<str>,
     timing: Timing,
     /// From 0 to 1, anew at each call.
@@ -109,12 +109,7 @@ pub(super) struct Candidate {
 
 impl Candidate {
     /// A standby without a known lease. `identity` is unique among all processes, at all times.
-    pub(super) fn new(
-        identity: Arc<str>,
-        timing: Timing,
-        jitter: fn() -> f64,
-        now: Moment,
-    ) -> Self {
+    pub fn new(identity: Arc<str>, timing: Timing, jitter: fn() -> f64, now: Moment) -> Self {
         Candidate {
             identity,
             timing,
@@ -135,12 +130,12 @@ impl Candidate {
     }
 
     /// When no write of this process may start any more; `None` if it does not lead.
-    pub(super) fn leads_until(&self) -> Option<Moment> {
+    pub fn leads_until(&self) -> Option<Moment> {
         self.deadline().filter(|_| !self.is_resigning)
     }
 
     /// The known holder of the lease; empty if there is none.
-    pub(super) fn holder(&self) -> &str {
+    pub fn holder(&self) -> &str {
         match &self.known {
             Known::Lease { lease, .. } => &lease.record.holder,
             _ => "",
@@ -148,23 +143,23 @@ impl Candidate {
     }
 
     /// Whether it held the lease and released it.
-    pub(super) fn has_released(&self) -> bool {
+    pub fn has_released(&self) -> bool {
         self.has_released
     }
 
     /// The known version of the lease.
-    pub(super) fn version(&self) -> u64 {
+    pub fn version(&self) -> u64 {
         self.version
     }
 
     /// The API server has an earlier `version` of the lease, for example after a restore of etcd.
     /// Later versions are forgotten.
-    pub(super) fn rewind(&mut self, version: u64) {
+    pub fn rewind(&mut self, version: u64) {
         self.version = self.version.min(version);
     }
 
     /// An event of the watch. Known versions are ignored.
-    pub(super) fn observe(&mut self, now: Moment, lease: Lease) {
+    pub fn observe(&mut self, now: Moment, lease: Lease) {
         self.expire(now);
         if lease.version > self.version {
             self.learn(now, lease);
@@ -172,18 +167,18 @@ impl Candidate {
     }
 
     /// The watch reports that there is no lease: it was deleted, or is not in a list. It is read again.
-    pub(super) fn doubt(&mut self) {
+    pub fn doubt(&mut self) {
         self.is_unsure = true;
     }
 
     /// Releases the lease if it is held, and ends. No write may be in progress.
-    pub(super) fn resign(&mut self, now: Moment) {
+    pub fn resign(&mut self, now: Moment) {
         self.is_resigning = true;
         self.paused_until = now;
     }
 
     /// The reply to the last request.
-    pub(super) fn replied(&mut self, now: Moment, reply: Reply) {
+    pub fn replied(&mut self, now: Moment, reply: Reply) {
         self.expire(now);
         let Some(Sent { request, at }) = self.in_flight.take() else {
             return;
@@ -201,7 +196,7 @@ impl Candidate {
     }
 
     /// The next action. Call it again after each input.
-    pub(super) fn next(&mut self, now: Moment) -> Next {
+    pub fn next(&mut self, now: Moment) -> Next {
         self.expire(now);
         match &self.role {
             Role::Done => return Next::Done,

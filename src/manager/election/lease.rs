@@ -154,7 +154,7 @@ impl Leases {
 /// lead. The next write replaces those of the spec, and keeps the managedFields.
 #[derive(Deserialize)]
 #[serde(try_from = "Value")]
-pub(super) struct Readable(pub(super) Object);
+pub struct Readable(pub Object);
 
 impl TryFrom<Value> for Readable {
     type Error = serde_json::Error;
@@ -183,7 +183,7 @@ pub(super) fn version_of(object: &Object) -> u64 {
 }
 
 /// The part of the object that the rules use. Missing fields are read as in client-go.
-pub(super) fn lease(object: &Object) -> Lease {
+pub fn lease(object: &Object) -> Lease {
     let spec = object.spec.clone().unwrap_or_default();
     let seconds = spec.lease_duration_seconds.unwrap_or_default();
     Lease {

@@ -3,13 +3,11 @@
 //! [`candidate`] has the rules, without I/O. [`driver`] runs them. [`mod@lease`] reads and writes the
 //! object. [`fence`] tells controllers whether they may write.
 
-mod candidate;
-mod clock;
+pub mod candidate;
+pub mod clock;
 mod driver;
 mod fence;
-#[cfg(fuzzing)]
-pub mod fuzzing;
-mod lease;
+pub mod lease;
 mod metrics;
 #[cfg(test)]
 pub(super) mod tests;

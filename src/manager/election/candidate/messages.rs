@@ -7,29 +7,29 @@ use crate::manager::election::clock::Moment;
 
 /// The lease as the API server holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::manager::election) struct Lease {
+pub struct Lease {
     /// Its resourceVersion. It grows with each change, across deletions too.
-    pub(in crate::manager::election) version: u64,
+    pub version: u64,
     /// The part that its holder writes.
-    pub(in crate::manager::election) record: Record,
+    pub record: Record,
 }
 
 /// The part of a lease that its holder writes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::manager::election) struct Record {
+pub struct Record {
     /// Empty if the lease was released.
-    pub(in crate::manager::election) holder: Arc<str>,
+    pub holder: Arc<str>,
     /// Duration of the lease; zero if it is missing or not positive.
-    pub(in crate::manager::election) duration: Duration,
+    pub duration: Duration,
     /// Number of changes of the holder.
-    pub(in crate::manager::election) transitions: i32,
+    pub transitions: i32,
     /// Time of the renewal by the holder's clock. It is compared only with its earlier values.
-    pub(in crate::manager::election) renewed: i64,
+    pub renewed: i64,
 }
 
 /// A request to the API server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::manager::election) enum Request {
+pub enum Request {
     /// Read the lease, not from a cache.
     Read,
     /// Create a lease that this process holds.
@@ -40,7 +40,7 @@ pub(in crate::manager::election) enum Request {
 
 /// A change of the lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::manager::election) enum Change {
+pub enum Change {
     /// This process becomes the holder.
     Take { transitions: i32 },
     /// This process stays the holder.
@@ -51,7 +51,7 @@ pub(in crate::manager::election) enum Change {
 
 /// The reply to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::manager::election) enum Reply {
+pub enum Reply {
     /// It succeeded; the lease as it is now.
     Lease(Lease),
     /// There is no lease.
@@ -62,7 +62,7 @@ pub(in crate::manager::election) enum Reply {
 
 /// The next action.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::manager::election) enum Next {
+pub enum Next {
     /// Send this request, and report its reply or failure.
     Send(Request),
     /// Wait until this time, or until an input.
@@ -75,7 +75,7 @@ pub(in crate::manager::election) enum Next {
 
 /// Why this process has lost the leadership.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
-pub(in crate::manager::election) enum Loss {
+pub enum Loss {
     /// The renew deadline passed.
     #[error("the lease could not be renewed in time")]
     NotRenewed,

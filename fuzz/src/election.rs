@@ -1,13 +1,12 @@
-//! Entry points of the fuzz targets for the election: a Lease may contain any data. Only in builds of
-//! `hack/fuzz.sh`, which sets `--cfg fuzzing`.
+//! A candidate of the leader election, which is told any Leases in any order. Checks its invariants.
 
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease as Object;
 
-use super::candidate::{Candidate, Next, Reply, Request};
-use super::clock::Moment;
-use super::{candidate, lease};
+use quartet_operator::manager::election::candidate::{self, Candidate, Next, Reply, Request};
+use quartet_operator::manager::election::clock::Moment;
+use quartet_operator::manager::election::lease;
 
 /// This process.
 const IDENTITY: &str = "me";
