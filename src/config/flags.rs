@@ -65,8 +65,7 @@ pub(super) struct Flags {
     pub(super) health_probe_bind_address: OptionalAddress,
 
     /// Enable leader election: of several replicas, only the holder of the Lease
-    /// quartet-operator.example.com reconciles. With --watch-label-selector, the name of the Lease
-    /// ends in an identity of that selector.
+    /// quartet-operator.example.com reconciles.
     #[arg(long, env, value_name = BOOL, default_value = "false")]
     pub(super) leader_elect: GoBool,
 
