@@ -56,7 +56,8 @@ where
             "reconcile",
             controller,
             namespace = key.namespace(),
-            name = key.name(),
+            // Not `name`, which is the name of the span in the log.
+            resource = key.name(),
             reconcileID = format!("{:016x}", fastrand::u64(..)),
             otel.status_code = Empty,
         );
