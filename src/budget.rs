@@ -34,12 +34,12 @@ pub(crate) struct Limits {
     pub(crate) connections: usize,
     /// Maximum bytes of a request header, and of one read of a body.
     pub(crate) header_bytes: usize,
-    /// Maximum time of a TLS handshake, and from the first byte of a request header to its end.
-    pub(crate) header: Duration,
-    /// Maximum wait for the first or the next request.
+    /// Maximum time of a TLS handshake.
+    pub(crate) handshake: Duration,
+    /// Maximum wait for the header of the first or the next request.
     pub(crate) idle: Duration,
-    /// Maximum time for a client to read a long response.
-    pub(crate) take: Duration,
+    /// Maximum time from the header of a request to the last byte of the response.
+    pub(crate) request: Duration,
 }
 
 /// Kubelets open a connection for each probe.
@@ -47,30 +47,31 @@ pub(crate) const HEALTH: Limits = Limits {
     // Enough for hundreds of idle connections without closing any.
     connections: 768,
     header_bytes: 8 * KIB,
-    header: Duration::from_secs(5),
+    handshake: Duration::from_secs(5),
     idle: Duration::from_secs(5),
-    take: Duration::from_secs(10),
+    request: Duration::from_secs(10),
 };
 
 /// A scrape sends a token of up to 16 KiB.
 pub(crate) const METRICS: Limits = Limits {
     connections: 64,
     header_bytes: 24 * KIB,
-    header: Duration::from_secs(10),
+    handshake: Duration::from_secs(10),
     // Longer than the interval of most scrapes.
     idle: Duration::from_secs(75),
-    take: Duration::from_secs(10),
+    request: Duration::from_secs(20),
 };
 
 /// An API server keeps 25 idle connections per webhook host and opens more under load.
 pub(crate) const WEBHOOKS: Limits = Limits {
-    connections: 512,
+    connections: 640,
     header_bytes: 16 * KIB,
-    header: Duration::from_secs(10),
+    handshake: Duration::from_secs(10),
     // Longer than the 90 s after which Go clients close an idle connection. If the server closed
     // it first, a request could be in flight, and a POST is not retried.
     idle: Duration::from_secs(120),
-    take: Duration::from_secs(10),
+    // An API server waits for a conversion as long.
+    request: Duration::from_secs(30),
 };
 
 /// Memory of one connection without the header: its record and task, and the TLS buffers.
@@ -84,19 +85,12 @@ pub(crate) const TLS_CONNECTION_BYTES: usize = 16 * KIB;
 pub(crate) const ADMISSION_BODY: usize = 7 * MIB;
 /// Maximum body of a conversion review: a list of ten thousand objects of 6 KiB each.
 pub(crate) const CONVERSION_BODY: usize = 64 * MIB;
-/// Maximum body without a declared length. API servers always declare it.
-pub(crate) const UNDECLARED_BODY: usize = MIB;
-
-/// A body or response of up to this size counts as memory of its connection, so an ordinary
-/// review never waits for large requests of others.
+/// A call whose body has up to this size takes no [`CALL_BYTES`] for it, nor for an answer that is not
+/// longer, so an ordinary review never waits for large ones.
 pub(crate) const FREE_BYTES: usize = 16 * KIB;
-/// Memory for all bodies and responses of requests up to [`SHARED_BODY`], beyond that.
-pub(crate) const SHARED_BYTES: usize = 24 * MIB;
-/// Maximum body that is served concurrently. Larger ones are served one at a time.
-pub(crate) const SHARED_BODY: usize = 8 * MIB;
-/// Memory for a request that is served alone, body and response.
-pub(crate) const EXCLUSIVE_BYTES: usize = CONVERSION_BODY + 66 * MIB;
-/// Memory is charged in steps of this size as bytes arrive.
+/// Memory for the bodies and answers of all other calls.
+pub(crate) const CALL_BYTES: usize = CONVERSION_BODY + 66 * MIB;
+/// An answer is kept and charged in pieces of about this size.
 pub(crate) const STEP_BYTES: usize = 64 * KIB;
 /// Maximum size of an object to convert. An API server stores at most 3 MiB.
 pub(crate) const OBJECT_BYTES: usize = 7 * MIB;
@@ -149,14 +143,13 @@ mod tests {
             ),
             (
                 "webhook connections",
-                connections(WEBHOOKS, TLS_CONNECTION_BYTES + FREE_BYTES),
+                connections(WEBHOOKS, TLS_CONNECTION_BYTES + 2 * FREE_BYTES),
             ),
             (
                 "answers with metrics",
                 SCRAPES * scrape_bytes(operators.len()),
             ),
-            ("calls that share", SHARED_BYTES),
-            ("the call that is alone", EXCLUSIVE_BYTES),
+            ("large calls", CALL_BYTES),
             ("work on large calls", COMPUTATIONS * COMPUTATION_BYTES),
             (
                 "answers of the API server",

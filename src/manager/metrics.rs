@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -31,7 +32,7 @@ use crate::budget::{METRICS, SCRAPE_BYTES, SCRAPES};
 use crate::certificates::{self, directory, in_memory};
 use crate::config::{Config, MetricsSecurity};
 use crate::packaging::names::METRICS_PATH;
-use crate::server::{Serving, Slot, long_body};
+use crate::server::{Serving, held_by};
 use crate::shard::Shard;
 use crate::webhook::{ServeError, server_config};
 
@@ -172,7 +173,6 @@ async fn scrape(State(served): State<Arc<Served>>, request: Request) -> Response
             return denied.into_response();
         }
     }
-    let slot = request.extensions().get::<Arc<Slot>>().cloned();
     let longest = Arc::clone(&served.memory).acquire_many_owned(SCRAPE_BYTES as u32);
     let Ok(Ok(mut share)) = timeout(MEMORY_WAIT, longest).await else {
         let reason = "too many clients read the metrics slowly; try again\n";
@@ -187,7 +187,7 @@ async fn scrape(State(served): State<Arc<Served>>, request: Request) -> Response
     });
     match answer.await {
         Ok(Ok((text, share))) => {
-            let body = long_body(text, share, slot);
+            let body = Body::from(held_by(text.into_bytes(), share));
             ([(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response()
         }
         Ok(Err(_)) | Err(_) => {
@@ -199,7 +199,6 @@ async fn scrape(State(served): State<Arc<Served>>, request: Request) -> Response
 
 #[cfg(test)]
 mod tests {
-    use axum::body::Body;
     use prometheus_client::metrics::counter::Counter;
     use tokio::time::Instant;
 

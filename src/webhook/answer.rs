@@ -2,23 +2,23 @@
 //! the API server. Independent of the kind of review.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
+use futures::stream;
 use kube::core::Status;
 use serde::Serialize;
 use serde_json::json;
 
-use super::body::Buffer;
-use super::memory::Share;
+use super::body::Share;
 use crate::api::raw::Text;
 use crate::bounded;
-use crate::budget::FREE_BYTES;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
-use crate::server::{Slot, long_body};
+use crate::server::held_by;
 
 /// Maximum bytes of an error message: some errors quote their input.
 const MOST_MESSAGE: usize = 300;
@@ -33,7 +33,8 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
-    pub(super) body: Buffer,
+    /// One piece, or several of about `STEP_BYTES`.
+    pub(super) body: Vec<Vec<u8>>,
 }
 
 /// A failure with this code, and the reason that belongs to it in apimachinery's
@@ -61,12 +62,12 @@ impl Answer {
                 let message = format!("cannot write the answer: {error}");
                 Self::rejection(StatusCode::INTERNAL_SERVER_ERROR, &message)
             },
-            |body| Self::text(Buffer::Collected(body)),
+            |body| Self::text(vec![body]),
         )
     }
 
     /// A review that is already encoded as JSON.
-    pub(super) fn text(body: Buffer) -> Self {
+    pub(super) fn text(body: Vec<Vec<u8>>) -> Self {
         let status = StatusCode::OK;
         Self { status, body }
     }
@@ -80,25 +81,22 @@ impl Answer {
         });
         Self {
             status,
-            body: Buffer::Collected(body.to_string().into_bytes()),
+            body: vec![body.to_string().into_bytes()],
         }
     }
 
-    /// A long response holds `share` until the client has read it; `slot` tracks that.
-    pub(super) fn into_response(self, mut share: Share, slot: Option<Arc<Slot>>) -> Response<Body> {
-        let length = self.body.as_ref().len();
-        let body = match self.body {
-            text if length > FREE_BYTES => {
-                share.shrink_to(length);
-                long_body(text, share, slot)
-            }
-            Buffer::Collected(text) => Body::from(text),
-            text => Body::from(Bytes::copy_from_slice(text.as_ref())),
-        };
-        let mut response = Response::new(body);
+    /// The response, which keeps `share` until it is written to the connection.
+    pub(super) fn into_response(self, share: Share) -> Response<Body> {
+        let length = self.body.iter().map(Vec::len).sum::<usize>();
+        let share = Arc::new(share);
+        let pieces = self.body.into_iter();
+        let pieces =
+            pieces.map(move |piece| Ok::<_, Infallible>(held_by(piece, Arc::clone(&share))));
+        let mut response = Response::new(Body::from_stream(stream::iter(pieces)));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, JSON);
+        headers.insert(header::CONTENT_LENGTH, length.into());
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, RETRY_AFTER);
         }
@@ -135,26 +133,21 @@ pub(super) fn beginning_of(error: &dyn fmt::Display) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::SHARED_BODY;
-    use crate::webhook::memory::Memory;
+    use crate::budget::CALL_BYTES;
+    use tokio::sync::Semaphore;
 
     #[tokio::test]
-    async fn a_long_answer_holds_its_memory_until_it_is_read_and_a_short_one_none() {
-        let memory = Memory::default();
-        for (length, is_held) in [(FREE_BYTES, false), (FREE_BYTES + 1, true)] {
-            let peer = std::net::Ipv4Addr::LOCALHOST.into();
-            let mut share = memory.share(SHARED_BODY, peer).await.unwrap();
-            share.try_grow(SHARED_BODY).unwrap();
-            let answer = Answer::text(Buffer::Collected(vec![b'x'; length]));
-            let response = answer.into_response(share, None);
-            assert_eq!(memory.is_unused(), !is_held, "{length}");
-            let body = axum::body::to_bytes(response.into_body(), length)
-                .await
-                .unwrap();
-            assert_eq!(body.len(), length);
-            drop(body);
-            assert!(memory.is_unused());
-        }
+    async fn an_answer_keeps_its_memory_until_it_is_written() {
+        let memory = Arc::new(Semaphore::new(CALL_BYTES));
+        let mut share = Share::new(&memory);
+        share.grow(CALL_BYTES).unwrap();
+        let answer = Answer::text(vec![vec![b'x'; 3], vec![b'y'; 4]]);
+        let response = answer.into_response(share);
+        assert_eq!(response.headers()[header::CONTENT_LENGTH], "7");
+        assert!(memory.available_permits() < CALL_BYTES);
+        let body = axum::body::to_bytes(response.into_body(), 7).await;
+        assert_eq!(body.unwrap(), "xxxyyyy");
+        assert_eq!(memory.available_permits(), CALL_BYTES);
     }
 
     #[test]
@@ -173,7 +166,7 @@ mod tests {
         ] {
             let rejection = Answer::rejection(StatusCode::from_u16(code).unwrap(), "no");
             assert_eq!(rejection.status.as_u16(), code);
-            let body: serde_json::Value = serde_json::from_slice(rejection.body.as_ref()).unwrap();
+            let body: serde_json::Value = serde_json::from_slice(&rejection.body.concat()).unwrap();
             let expected = serde_json::json!({
                 "apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "no",
                 "reason": reason, "code": code,
@@ -189,7 +182,8 @@ mod tests {
             (StatusCode::OK, None),
             (StatusCode::PAYLOAD_TOO_LARGE, None),
         ] {
-            let response = Answer::rejection(code, "no").into_response(Share::default(), None);
+            let share = Share::new(&Arc::new(Semaphore::new(0)));
+            let response = Answer::rejection(code, "no").into_response(share);
             assert_eq!(response.status(), code);
             let headers = response.headers();
             assert_eq!(

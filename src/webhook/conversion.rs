@@ -21,7 +21,7 @@ mod work;
 use axum::http::StatusCode;
 
 use super::answer::{Answer, beginning_of};
-use super::memory::Share;
+use super::body::Share;
 use super::metrics::Metrics;
 use crate::api::Kind;
 use crate::log_limit::LogLimit;

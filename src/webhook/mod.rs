@@ -10,7 +10,6 @@ mod admission;
 mod answer;
 mod body;
 mod conversion;
-mod memory;
 pub mod metrics;
 mod nesting;
 pub mod paths;

@@ -1,6 +1,7 @@
 //! From an HTTP request to a response: selects the endpoint, rejects invalid requests before their body
 //! is read, and limits a panic to one response. Independent of the kind of review.
 
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Response, StatusCode, header};
 use axum::routing::post;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::field::Empty;
@@ -16,17 +18,16 @@ use tracing::{Instrument as _, info_span};
 
 use super::admission::{self, Admission};
 use super::answer::Answer;
-use super::body::{self, BodyLimits, Buffer};
+use super::body::{self, Share};
 use super::conversion::{self, Converter};
-use super::memory::{Memory, Share};
 use super::metrics::{EndpointMetrics, Metrics};
 use super::nesting::{MOST_NESTED, is_too_deep};
 use super::paths;
 use crate::api::Kind;
 use crate::bounded::shortened;
-use crate::budget::{ADMISSION_BODY, CONVERSION_BODY};
+use crate::budget::{ADMISSION_BODY, CALL_BYTES, COMPUTATIONS, CONVERSION_BODY};
 use crate::log_limit::LogLimit;
-use crate::server::{Counters, Slot};
+use crate::server::Counters;
 use crate::trace_target::{TRACES, adopt};
 
 /// Bodies of at least this size are handled on a blocking thread: they take a millisecond, which would
@@ -47,8 +48,10 @@ struct Endpoint {
     task: Task,
     series: EndpointMetrics,
     metrics: Metrics,
-    /// Shared by all endpoints.
-    memory: Memory,
+    /// Bytes of the bodies and answers of all endpoints.
+    memory: Arc<Semaphore>,
+    /// Permits of all endpoints to compute answers to large bodies.
+    computations: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -79,12 +82,14 @@ impl Handlers {
             paths::CONVERT.to_owned(),
             Task::Convert(Converter { kinds }),
         );
-        let memory = Memory::default();
+        let memory = Arc::new(Semaphore::new(CALL_BYTES));
+        let computations = Arc::new(Semaphore::new(COMPUTATIONS));
         let endpoint = |(path, task): (String, Task)| {
             Arc::new(Endpoint {
                 series: metrics.endpoint(&path),
                 metrics: metrics.clone(),
-                memory: memory.clone(),
+                memory: Arc::clone(&memory),
+                computations: Arc::clone(&computations),
                 path,
                 task,
             })
@@ -100,11 +105,11 @@ impl Handlers {
     pub fn answer(&self, path: &str, body: &[u8]) -> Option<(u16, Vec<u8>)> {
         let mut endpoints = self.endpoints.iter();
         let endpoint = endpoints.find(|endpoint| endpoint.path == path)?;
-        let Answer { status, body } = endpoint.answer(body, &mut Share::default());
-        Some((status.as_u16(), body.as_ref().to_vec()))
+        let Answer { status, body } = endpoint.answer(body, &mut Share::new(&endpoint.memory));
+        Some((status.as_u16(), body.concat()))
     }
 
-    /// The routes. A request carries the [`Slot`] of its connection as an extension.
+    /// The routes. A request carries the address of its client as an extension.
     pub(super) fn router(&self) -> Router {
         let mut router = Router::new();
         for endpoint in &self.endpoints {
@@ -120,7 +125,8 @@ impl Handlers {
 }
 
 fn rejected(code: StatusCode, message: &str) -> Response<Body> {
-    Answer::rejection(code, message).into_response(Share::default(), None)
+    let share = Share::new(&Arc::new(Semaphore::new(0)));
+    Answer::rejection(code, message).into_response(share)
 }
 
 async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response<Body> {
@@ -137,12 +143,13 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response<Body> {
         http.response.status_code = Empty,
     );
     adopt(&span, request.headers());
-    let slot = request.extensions().get::<Arc<Slot>>().cloned();
+    let peer = request.extensions().get::<SocketAddr>().copied();
     let declared = declared_length(request.headers());
+    let mut share = Share::new(&endpoint.memory);
     let answered = async {
-        match read(&endpoint, request, declared).await {
-            Ok((body, share)) => answer(&endpoint, body, share).await,
-            Err(rejection) => (rejection, Share::default()),
+        match read(&endpoint, request, declared, &mut share).await {
+            Ok(body) => answer(&endpoint, body, share).await,
+            Err(rejection) => (rejection, share),
         }
     };
     let (answer, share) = answered.instrument(span.clone()).await;
@@ -151,10 +158,10 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response<Body> {
     span.record("http.response.status_code", i64::from(status));
     if answer.status.is_server_error() {
         span.record("otel.status_code", "ERROR");
-        span.in_scope(|| endpoint.log_failure(&answer, declared, slot.as_deref()));
+        span.in_scope(|| endpoint.log_failure(&answer, declared, peer));
     }
     endpoint.series.answered(status, began.elapsed());
-    answer.into_response(share, slot)
+    answer.into_response(share)
 }
 
 /// The Content-Length. A number that overflows exceeds any limit.
@@ -168,7 +175,8 @@ async fn read(
     endpoint: &Endpoint,
     request: Request,
     declared: Option<usize>,
-) -> Result<(Buffer, Share), Answer> {
+    share: &mut Share,
+) -> Result<Vec<u8>, Answer> {
     let (parts, body) = request.into_parts();
     let header = |name| parts.headers.get(name)?.to_str().ok();
     let media_type = header(header::CONTENT_TYPE).and_then(|value| value.split(';').next());
@@ -182,27 +190,25 @@ async fn read(
             message,
         ));
     }
-    let slot = parts.extensions.get::<Arc<Slot>>().map(Arc::as_ref);
-    body::read(
-        &endpoint.memory,
-        body,
-        declared,
-        endpoint.task.limits(),
-        slot,
-    )
-    .await
-    .map_err(|error| Answer::rejection(error.code(), &error.to_string()))
+    let (limit, copies) = match endpoint.task {
+        Task::Admit(_) => (ADMISSION_BODY, 1),
+        // The answer is about as long.
+        Task::Convert(_) => (CONVERSION_BODY, 2),
+    };
+    body::read(share, body, declared, limit, copies)
+        .await
+        .map_err(|error| Answer::rejection(error.code(), &error.to_string()))
 }
 
-/// The answer to `body`, and the share of memory that the answer takes.
-async fn answer(endpoint: &Arc<Endpoint>, body: Buffer, mut share: Share) -> (Answer, Share) {
-    if body.as_ref().len() < LARGE_BODY {
-        return (endpoint.answer(body.as_ref(), &mut share), share);
+/// The answer to `body`, and the memory that it takes.
+async fn answer(endpoint: &Arc<Endpoint>, body: Vec<u8>, mut share: Share) -> (Answer, Share) {
+    if body.len() < LARGE_BODY {
+        return (endpoint.answer(&body, &mut share), share);
     }
-    let endpoint = Arc::clone(endpoint);
-    let permit = endpoint.memory.computation().await;
+    let computing = Arc::clone(endpoint);
+    let permit = Arc::clone(&endpoint.computations).acquire_owned().await;
     spawn_blocking(move || {
-        let answer = endpoint.answer(body.as_ref(), &mut share);
+        let answer = computing.answer(&body, &mut share);
         drop((body, permit));
         (answer, share)
     })
@@ -210,18 +216,8 @@ async fn answer(endpoint: &Arc<Endpoint>, body: Buffer, mut share: Share) -> (An
     .unwrap_or_else(|_| {
         let code = StatusCode::INTERNAL_SERVER_ERROR;
         let rejection = Answer::rejection(code, "the server is stopping");
-        (rejection, Share::default())
+        (rejection, Share::new(&endpoint.memory))
     })
-}
-
-impl Task {
-    fn limits(&self) -> BodyLimits {
-        let (bytes, copies) = match self {
-            Self::Admit(_) => (ADMISSION_BODY, 1),
-            Self::Convert(_) => (CONVERSION_BODY, 2),
-        };
-        BodyLimits { bytes, copies }
-    }
 }
 
 impl Endpoint {
@@ -241,15 +237,16 @@ impl Endpoint {
     }
 
     /// Logs an answer of 500 or more: without it, only a metric tells of a call that found no memory.
-    fn log_failure(&self, answer: &Answer, declared: Option<usize>, slot: Option<&Slot>) {
+    fn log_failure(&self, answer: &Answer, declared: Option<usize>, peer: Option<SocketAddr>) {
         static FAILED: LogLimit = LogLimit::new();
         if let Some(omitted) = FAILED.admit() {
-            let text = String::from_utf8_lossy(answer.body.as_ref());
+            let text = answer.body.concat();
+            let text = String::from_utf8_lossy(&text);
             tracing::warn!(
                 path = self.path,
                 status = answer.status.as_u16(),
                 declared,
-                peer = slot.map(|slot| display(slot.peer())),
+                peer = peer.map(|peer| display(peer.ip().to_canonical())),
                 answer = %shortened(&text),
                 omitted,
                 "a webhook call failed"
@@ -281,8 +278,6 @@ impl Endpoint {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use futures::future::join_all;
     use prometheus_client::encoding::text::encode;
     use prometheus_client::registry::Registry;
@@ -306,7 +301,7 @@ mod tests {
                 json!({"apiVersion": api_version, "kind": kind, "request": {"uid": "u-1"}});
             let answer = endpoint.guarded(&review.to_string(), |_| panic!("on purpose"));
             assert_eq!(answer.status, StatusCode::OK);
-            let answer: Value = serde_json::from_slice(answer.body.as_ref()).unwrap();
+            let answer: Value = serde_json::from_slice(&answer.body.concat()).unwrap();
             assert_eq!(answer["kind"], json!(kind));
             assert_eq!(answer["response"]["uid"], json!("u-1"));
             match endpoint.task {
@@ -340,9 +335,11 @@ mod tests {
         let metrics = Metrics::register(&mut Registry::default());
         let handlers = Handlers::new(&kinds(), 0, &metrics);
         let convert = handlers.endpoints.last().unwrap();
-        let holder = Ipv4Addr::LOCALHOST.into();
-        let held = convert.memory.share(CONVERSION_BODY, holder).await;
-        let _held = held.unwrap();
+        let _held = convert
+            .memory
+            .acquire_many(CALL_BYTES as u32)
+            .await
+            .unwrap();
         // The calls of one round wait together, for longer than the period of the log.
         for (round, omitted) in [(1, 0), (2, 2)] {
             let calls = (0..3).map(|_| {

@@ -10,12 +10,11 @@ use crate::api::Kind;
 use crate::api::conversion::{ConvertedText, convert_into};
 use crate::api::raw::{Envelope, write_json};
 use crate::bounded::shortened;
-use crate::budget::{OBJECT_BYTES, STEP_BYTES};
+use crate::budget::{CALL_BYTES, OBJECT_BYTES, STEP_BYTES};
 use crate::json::Json;
 use crate::log_limit::LogLimit;
 use crate::webhook::answer::{Answer, beginning_of};
-use crate::webhook::body::{Buffer, Mapped};
-use crate::webhook::memory::{NoMemory, Share};
+use crate::webhook::body::{NoMemory, Share};
 use crate::webhook::metrics::{Conversion, UNKNOWN};
 
 /// The answer before its objects, and between its objects and its uid.
@@ -34,10 +33,10 @@ pub(super) struct Work<'c> {
     kinds: &'c [&'static Kind],
     /// The memory of the answer, in addition to the body.
     share: &'c mut Share,
-    body_bytes: usize,
-    /// The answer before [`Work::out`]; `None` while it is short.
-    before: Option<Mapped>,
-    before_bytes: usize,
+    /// Bytes of the body and of `pieces`.
+    bytes: usize,
+    /// The answer before [`Work::out`].
+    pieces: Vec<Vec<u8>>,
     /// The end of the answer, up to the last object.
     out: Vec<u8>,
     objects: u64,
@@ -64,9 +63,8 @@ impl<'c> Work<'c> {
         Self {
             kinds,
             share,
-            body_bytes,
-            before: None,
-            before_bytes: 0,
+            bytes: body_bytes,
+            pieces: Vec::new(),
             out,
             objects: 0,
             converted: Vec::new(),
@@ -134,35 +132,23 @@ impl<'c> Work<'c> {
         }
         self.store().map_err(|problem| match problem {
             NoMemory::Busy => Failure::Busy,
-            NoMemory::OverLimit { limit } => failure(format!(
-                "the answer would be too long: the review and its answer may have {limit} bytes \
+            NoMemory::OverLimit => failure(format!(
+                "the answer would be too long: the review and its answer may have {CALL_BYTES} bytes \
                  together; ask for fewer objects at a time"
             )),
         })
     }
 
-    /// Moves a long piece of the output to mapped memory.
+    /// Charges the output, and begins another piece if it is long.
     fn store(&mut self) -> Result<(), NoMemory> {
-        if self.out.len() < STEP_BYTES {
-            return Ok(());
+        self.share.grow(self.bytes + self.out.len())?;
+        if self.out.len() >= STEP_BYTES {
+            self.bytes += self.out.len();
+            let next = Vec::with_capacity(STEP_BYTES + STEP_BYTES / 4);
+            let mut piece = std::mem::replace(&mut self.out, next);
+            piece.shrink_to_fit();
+            self.pieces.push(piece);
         }
-        let total = self.body_bytes + self.before_bytes + self.out.len();
-        self.share.try_grow(total)?;
-        let before = match &mut self.before {
-            Some(before) => before,
-            None => {
-                let most = self.share.limit() + OBJECT_BYTES;
-                let mapped = Mapped::new(most).map_err(|_| NoMemory::Busy)?;
-                self.before.insert(mapped)
-            }
-        };
-        if !before.push(&self.out) {
-            return Err(NoMemory::Busy);
-        }
-        self.before_bytes += self.out.len();
-        self.out.clear();
-        // Releases the capacity of a long object.
-        self.out.shrink_to(2 * STEP_BYTES);
         Ok(())
     }
 
@@ -171,13 +157,8 @@ impl<'c> Work<'c> {
         self.out.extend_from_slice(AFTER_OBJECTS);
         write_json(&mut self.out, uid);
         self.out.extend_from_slice(b"}}");
-        let Some(mut before) = self.before else {
-            return Answer::text(Buffer::Collected(self.out));
-        };
-        match before.push(&self.out) {
-            true => Answer::text(Buffer::Mapped(before)),
-            false => busy(),
-        }
+        self.pieces.push(self.out);
+        Answer::text(self.pieces)
     }
 }
 
@@ -203,21 +184,19 @@ impl fmt::Display for Place<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::sync::Arc;
 
     use serde_json::json;
+    use tokio::sync::Semaphore;
 
     use super::*;
-    use crate::budget::{SHARED_BODY, SHARED_BYTES};
     use crate::operators::{Operator as _, memcached::Memcached};
-    use crate::webhook::memory::Memory;
 
     /// Converts Memcacheds of these lengths in one call, whose body has `body_bytes`; returns the last
     /// error.
-    async fn converted(body_bytes: usize, lengths: &[usize]) -> Option<String> {
-        let memory = Memory::default();
-        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let mut share = memory.share(SHARED_BODY, peer).await.unwrap();
+    fn converted(body_bytes: usize, lengths: &[usize]) -> Option<String> {
+        let memory = Arc::new(Semaphore::new(CALL_BYTES));
+        let mut share = Share::new(&memory);
         let kinds = [Memcached.kind()];
         let mut work = Work::new(&kinds, body_bytes, &mut share);
         let mut failure = None;
@@ -243,21 +222,21 @@ mod tests {
         failure
     }
 
-    #[tokio::test]
-    async fn an_object_may_have_seven_mebibytes() {
-        assert_eq!(converted(OBJECT_BYTES, &[OBJECT_BYTES]).await, None);
-        let over = converted(OBJECT_BYTES, &[OBJECT_BYTES + 1]).await.unwrap();
+    #[test]
+    fn an_object_may_have_seven_mebibytes() {
+        assert_eq!(converted(OBJECT_BYTES, &[OBJECT_BYTES]), None);
+        let over = converted(OBJECT_BYTES, &[OBJECT_BYTES + 1]).unwrap();
         assert!(
             over.contains("ns/cache: the object has more than"),
             "{over}"
         );
     }
 
-    #[tokio::test]
-    async fn an_answer_is_charged_with_all_that_was_written_of_it() {
-        let (long, body) = (4 * STEP_BYTES, SHARED_BYTES - 6 * STEP_BYTES);
-        assert_eq!(converted(body, &[long]).await, None);
-        let over = converted(body, &[long, long]).await.unwrap();
+    #[test]
+    fn an_answer_is_charged_with_all_that_was_written_of_it() {
+        let (long, body) = (4 * STEP_BYTES, CALL_BYTES - 6 * STEP_BYTES);
+        assert_eq!(converted(body, &[long]), None);
+        let over = converted(body, &[long, long]).unwrap();
         assert!(over.contains("the answer would be too long"), "{over}");
     }
 }
