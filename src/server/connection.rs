@@ -83,7 +83,8 @@ impl Connection {
     }
 }
 
-/// A request in progress. The connection is idle when this is dropped.
+/// A request in progress. The connection is idle when this is dropped: with the response and the last of its
+/// bytes.
 struct Busy(Arc<Connection>);
 
 impl Drop for Busy {
@@ -148,7 +149,7 @@ impl Served {
     ) -> Result<Response<Body>, Infallible> {
         connection.enter(Phase::Busy);
         request.extensions_mut().insert(connection.peer);
-        let busy = Busy(connection);
+        let busy = Arc::new(Busy(connection));
         let has_body = !request.body().is_end_stream();
         let reads_body = request.method() == Method::POST;
         let mut response = self.router.clone().oneshot(request).await?;
@@ -161,21 +162,29 @@ impl Served {
             response.headers_mut().insert(header::CONNECTION, close);
         }
         Ok(response.map(|body| {
-            Body::new(body.map_frame(move |frame| {
-                let _ = &busy;
-                frame
-            }))
+            Body::new(
+                body.map_frame(move |frame| {
+                    frame.map_data(|data| held_by(data, Arc::clone(&busy)))
+                }),
+            )
         }))
     }
 }
 
 /// Bytes of a response that keep `share` until they are written to the connection.
-pub(crate) fn held_by<S: Send + Sync + 'static>(text: Vec<u8>, share: S) -> Bytes {
-    struct Held<S>(Vec<u8>, S);
-    impl<S> AsRef<[u8]> for Held<S> {
+pub(crate) fn held_by<S: Send + Sync + 'static>(
+    text: impl AsRef<[u8]> + Send + Sync + 'static,
+    share: S,
+) -> Bytes {
+    struct Held<T, S> {
+        text: T,
+        _share: S,
+    }
+    impl<T: AsRef<[u8]>, S> AsRef<[u8]> for Held<T, S> {
         fn as_ref(&self) -> &[u8] {
-            &self.0
+            self.text.as_ref()
         }
     }
-    Bytes::from_owner(Held(text, share))
+    let _share = share;
+    Bytes::from_owner(Held { text, _share })
 }

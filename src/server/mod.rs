@@ -87,6 +87,8 @@ struct Connections {
     /// The task of each connection. A connection that was closed counts until its task has ended.
     tasks: JoinSet<()>,
     open: HashMap<Id, (AbortHandle, Arc<Connection>)>,
+    /// A new connection that waits until another one has ended.
+    waiting: Option<(TcpStream, SocketAddr)>,
 }
 
 impl Serving {
@@ -112,6 +114,7 @@ impl Serving {
             stage,
             tasks: JoinSet::new(),
             open: HashMap::new(),
+            waiting: None,
         };
         connections.accept_until(shutdown, &self.listener).await;
         connections.stop(self.listener, self.stopping).await;
@@ -126,36 +129,21 @@ impl Connections {
         let mut sweep = interval(SWEEP);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let is_full = self.is_full();
-            if is_full {
-                self.evict();
-            }
+            self.admit();
             tokio::select! {
                 biased;
                 () = &mut end => return,
                 Some(ended) = self.tasks.join_next_with_id() => self.remove(ended),
                 _ = sweep.tick() => self.close_overdue(),
-                accepted = listener.accept(), if !is_full => self.admit(accepted).await,
+                accepted = listener.accept(), if self.waiting.is_none() => self.accepted(accepted).await,
             }
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.tasks.len() >= self.limits.connections
-    }
-
-    async fn admit(&mut self, accepted: io::Result<(TcpStream, SocketAddr)>) {
+    async fn accepted(&mut self, accepted: io::Result<(TcpStream, SocketAddr)>) {
         static FAILED: LogLimit = LogLimit::new();
         match accepted {
-            Ok((socket, peer)) => {
-                // A response is one small write. Nagle's algorithm would delay it by up to 40 ms.
-                let _ = socket.set_nodelay(true);
-                let connection = Arc::new(Connection::new(peer));
-                let serve = self.served.clone().serve(socket, Arc::clone(&connection));
-                let task = self.tasks.spawn(serve);
-                self.open.insert(task.id(), (task, connection));
-                self.counters.connections.inc();
-            }
+            Ok(accepted) => self.waiting = Some(accepted),
             Err(error) => {
                 if let Some(omitted) = FAILED.admit() {
                     let server = self.name;
@@ -164,6 +152,24 @@ impl Connections {
                 sleep(ACCEPT_RETRY).await;
             }
         }
+    }
+
+    /// Serves the new connection if there is room, or closes another one for it.
+    fn admit(&mut self) {
+        let Some((socket, peer)) = self.waiting.take() else {
+            return;
+        };
+        if self.tasks.len() >= self.limits.connections {
+            self.waiting = Some((socket, peer));
+            return self.evict();
+        }
+        // A response is one small write. Nagle's algorithm would delay it by up to 40 ms.
+        let _ = socket.set_nodelay(true);
+        let connection = Arc::new(Connection::new(peer));
+        let serve = self.served.clone().serve(socket, Arc::clone(&connection));
+        let task = self.tasks.spawn(serve);
+        self.open.insert(task.id(), (task, connection));
+        self.counters.connections.inc();
     }
 
     fn remove(&mut self, ended: Result<(Id, ()), JoinError>) {
@@ -175,6 +181,9 @@ impl Connections {
     /// Closes the connection that has waited longest for its client, of those without a request if there
     /// is any. Closes none if the last one that was closed has not ended, or if all are new or busy.
     fn evict(&mut self) {
+        if self.open.len() < self.tasks.len() {
+            return;
+        }
         let now = Instant::now();
         let waiting = self.open.iter().filter_map(|(id, (_, connection))| {
             let (phase, since) = connection.phase();
@@ -215,10 +224,11 @@ impl Connections {
         let began = Instant::now();
         let drain = async {
             // Without this, the kernel would reset the connections in the queue.
-            while !self.is_full()
+            while self.waiting.is_none()
                 && let Ok(accepted) = timeout(LAST_LOOK, listener.accept()).await
             {
-                self.admit(accepted).await;
+                self.accepted(accepted).await;
+                self.admit();
             }
             drop(listener);
             self.stage.send_replace(Stage::NoIdle);

@@ -86,8 +86,9 @@ impl Answer {
     }
 
     /// The response, which keeps `share` until it is written to the connection.
-    pub(super) fn into_response(self, share: Share) -> Response<Body> {
+    pub(super) fn into_response(self, mut share: Share) -> Response<Body> {
         let length = self.body.iter().map(Vec::len).sum::<usize>();
+        share.shrink_to(length);
         let share = Arc::new(share);
         let pieces = self.body.into_iter();
         let pieces =
@@ -144,7 +145,7 @@ mod tests {
         let answer = Answer::text(vec![vec![b'x'; 3], vec![b'y'; 4]]);
         let response = answer.into_response(share);
         assert_eq!(response.headers()[header::CONTENT_LENGTH], "7");
-        assert!(memory.available_permits() < CALL_BYTES);
+        assert_eq!(memory.available_permits(), CALL_BYTES - 7);
         let body = axum::body::to_bytes(response.into_body(), 7).await;
         assert_eq!(body.unwrap(), "xxxyyyy");
         assert_eq!(memory.available_permits(), CALL_BYTES);

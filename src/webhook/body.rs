@@ -87,6 +87,13 @@ impl Share {
         Ok(())
     }
 
+    /// Releases what an answer of this length does not need.
+    pub(super) fn shrink_to(&mut self, bytes: usize) {
+        if let Some(permit) = &mut self.permit {
+            drop(permit.split(permit.num_permits().saturating_sub(bytes)));
+        }
+    }
+
     /// Grows to `total` bytes, if they are free.
     pub(super) fn grow(&mut self, total: usize) -> Result<(), NoMemory> {
         if total > CALL_BYTES {

@@ -340,7 +340,6 @@ mod tests {
             .acquire_many(CALL_BYTES as u32)
             .await
             .unwrap();
-        // The calls of one round wait together, for longer than the period of the log.
         for (round, omitted) in [(1, 0), (2, 2)] {
             let calls = (0..3).map(|_| {
                 let request = axum::http::Request::post(&convert.path)
@@ -351,6 +350,8 @@ mod tests {
             for response in join_all(calls).await {
                 assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
             }
+            // The period of the log.
+            tokio::time::sleep(std::time::Duration::from_secs(10)).await;
             let written = lines.written();
             assert_eq!(written.len(), round, "{written:#?}");
             for part in [
