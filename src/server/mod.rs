@@ -4,8 +4,6 @@
 //! Used by `manager` and `webhook`.
 
 mod connection;
-#[cfg(test)]
-mod tests;
 
 use std::collections::HashMap;
 use std::io;
@@ -264,3 +262,6 @@ impl Connections {
         tracing::info!(phase, took_ms, connections, "stop phase completed");
     }
 }
+
+#[cfg(test)]
+mod tests;
