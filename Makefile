@@ -24,11 +24,12 @@ RESTARTS ?= 20
 # The scenarios of `make test-faults`: all, or those whose names contain this.
 FAULTS ?=
 # The number of random plans of `make explore` and the first seed, or `all` plans with one fault; or
-# the one plan to run, and the twin of docs/testing.md to run it with.
+# the one plan to run.
 PLANS ?= 10000
 SEED ?= 1
 PLAN ?=
-TWIN ?=
+# The mutants of `make explore-mutants`: all, or the one of this name in docs/testing.md.
+MUTANT ?=
 # The documents of `make test-docs`, likewise.
 DOCS ?=
 # The phases of `make test-e2e`, likewise.
@@ -277,9 +278,13 @@ test-dockerfile: ## Build the Dockerfile without a network, with this machine's 
 
 .PHONY: explore
 explore: ## Test faults at every step, in process: PLANS=all, PLANS=100000 from SEED=2 on, or one PLAN='…'.
-	PLANS='$(PLANS)' SEED='$(SEED)' PLAN='$(PLAN)' TWIN='$(TWIN)' \
+	PLANS='$(PLANS)' SEED='$(SEED)' PLAN='$(PLAN)' \
 	  cargo test --locked --workspace --profile explore --lib explorer::campaign::explore -- \
 	  --exact --ignored --nocapture
+
+.PHONY: explore-mutants
+explore-mutants: ## Check that the oracles of the explorer report each bug of tests/mutants; MUTANT='blind status'.
+	hack/explore-mutants.sh $(if $(MUTANT),'$(MUTANT)')
 
 .PHONY: mutants
 mutants: N = 200

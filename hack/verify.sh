@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fails if committed files are inconsistent: unformatted code, stale generated files, paths that
-# only one machine has. Changes nothing in the working tree.
+# only one machine has, patches that do not apply. Changes nothing in the working tree.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -48,12 +48,16 @@ compare "$fresh/manifests" 'make manifests'
 "$programs/bench" plot --figures docs/figures --output "$fresh/plots/docs/figures"
 compare "$fresh/plots" 'make plots'
 
+for patch in tests/mutants/*.patch; do
+    git apply --check "$patch" || fail "$patch does not apply: adapt it to the code, see docs/testing.md"
+done
+
 # Brackets keep these patterns from matching themselves.
 if git grep -nIE '\.\./share[d]|(^|[^A-Za-z0-9_.~-])/(wor[k]|roo[t])/' -- . ':!LICENSE' >&2; then
     fail "the lines above refer to a folder that users do not have"
 fi
 
 if [ "$failed" = 0 ]; then
-    echo "verify: format, generated files and paths are in order"
+    echo "verify: format, generated files, patches and paths are in order"
 fi
 exit "$failed"

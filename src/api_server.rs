@@ -22,7 +22,6 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 pub(crate) use backoff::{exponential, retried};
-pub(crate) use error::AnswerTooLong;
 pub use error::RequestError;
 pub(crate) use location::Location;
 pub(crate) use relisting::relisting;
@@ -188,7 +187,7 @@ pub(crate) fn generation_of(object: &Value) -> i64 {
 }
 
 /// An HTTP date (RFC 9110 §5.6.7), e.g. `Sun, 06 Nov 1994 08:49:37 GMT`.
-pub(crate) fn http_date(text: &str) -> Option<Timestamp> {
+fn http_date(text: &str) -> Option<Timestamp> {
     DateTimeParser::new().parse_timestamp(text).ok()
 }
 

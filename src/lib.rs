@@ -6,8 +6,7 @@
 //! the API server and uses `api` only. `certificates` reads or makes the certificates of the
 //! servers. `migration` is the subcommand. `packaging` generates every manifest from `api` and
 //! `operators`. `server` is the HTTP server of `manager` and `webhook`, and `api_server` sends
-//! requests to the API server for all of them. `shard` names the part of the resources that a process
-//! reconciles.
+//! requests to the API server for all of them.
 #![cfg_attr(
     not(test),
     warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
@@ -32,6 +31,5 @@ pub mod migration;
 pub mod operators;
 pub mod packaging;
 mod server;
-pub mod shard;
 mod trace_target;
 pub mod webhook;

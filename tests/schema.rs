@@ -355,7 +355,7 @@ fn makes_service(operator: &dyn Operator, version: &Version, spec: &Value) -> bo
         api_version: kind.api_version(version),
         spec: hub_spec(kind, version, spec, None),
         status: Status::default(),
-        paused: false,
+        paused: None,
     };
     let desired = operator.desired(&resource, &Settings::default());
     let children = desired.expect("a valid spec");

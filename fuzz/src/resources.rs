@@ -379,7 +379,7 @@ fn deployment(bytes: &mut Unstructured<'_>) -> Result<ObservedWorkload> {
         kind: "Deployment",
         generation,
         observed_generation,
-        paused: false,
+        paused: None,
         desired,
         replicas,
         updated,

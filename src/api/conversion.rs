@@ -32,8 +32,8 @@ pub struct Converted {
     pub data_left_out: bool,
 }
 
-/// Converts `object` to the version `to`. Metadata is unchanged except for our annotation. The
-/// status has one schema in every version and is unchanged.
+/// Converts `object` to the version `to`. Metadata is unchanged except for our annotation; an object
+/// without metadata gets an empty one. The status has one schema in every version and is unchanged.
 ///
 /// # Errors
 /// `object` is not a JSON object with an `apiVersion` of this kind. The content of spec, status

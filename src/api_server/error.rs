@@ -4,9 +4,6 @@ use std::time::Duration;
 
 use kube::core::Status;
 
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
-
 /// Why a request to the API server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
@@ -44,22 +41,6 @@ pub enum RequestError {
     },
 }
 
-/// The clients of informers limit the answers to lists.
-#[derive(Debug, thiserror::Error)]
-#[error("the answer is longer than {} MiB", most >> 20)]
-pub(crate) struct AnswerTooLong {
-    /// Maximum number of bytes.
-    pub(crate) most: usize,
-}
-
-impl AnswerTooLong {
-    /// Whether it is the cause of `error`.
-    pub(crate) fn caused(error: &(dyn std::error::Error + 'static)) -> bool {
-        let causes = std::iter::successors(Some(error), |error| error.source());
-        causes.into_iter().any(|cause| cause.is::<Self>())
-    }
-}
-
 impl RequestError {
     pub(super) fn transport(action: String, source: kube::Error) -> Self {
         let source = Box::new(source);
@@ -80,10 +61,6 @@ impl RequestError {
 
     /// How long the API server asks its client to wait before the next request.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        #[cfg(test)]
-        if twins::is(Twin::NoRetryAfter) {
-            return None;
-        }
         let Self::Rejected { retry_after, .. } = self else {
             return None;
         };

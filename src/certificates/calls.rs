@@ -103,7 +103,7 @@ pub(super) async fn notify_of_changes(client: Client, objects: Vec<ObjectRef>, c
             None => Api::all_with(client.clone(), &at.dyntype),
         };
         // Also after the API server was away: a caBundle of an older state may be back.
-        let events = relisting(move |_page_size| watcher(api.clone(), config.clone()))
+        let events = relisting(move || watcher(api.clone(), config.clone()))
             // The watcher yields `Init` before each attempt of a list. That is no success, which would reset
             // the back-off, and no change.
             .filter(|event| ready(!matches!(event, Ok(watcher::Event::Init))))

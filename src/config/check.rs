@@ -9,7 +9,6 @@ use super::flags::{Flags, SERVING_CERTS};
 use super::values::{CertMode, LogFormat, LogLevel};
 use crate::certificates::{Files, WebhookUrl};
 use crate::operators::{OPERATORS, Operator, Settings};
-use crate::shard::{InvalidSelector, Shard};
 use crate::webhook::TlsVersion;
 
 /// A valid configuration.
@@ -41,8 +40,6 @@ pub struct Config {
     pub max_concurrent_rollouts: usize,
     /// Namespaces whose resources are reconciled; empty means all.
     pub watch_namespaces: BTreeSet<String>,
-    /// The resources that are reconciled, by their labels; `None` means all.
-    pub shard: Option<Shard>,
     /// Format of log lines.
     pub log_format: LogFormat,
     /// Minimum severity of logged events.
@@ -141,9 +138,6 @@ pub enum ConfigError {
          digits and '-', with a letter or digit at both ends; separate several with commas"
     )]
     InvalidNamespace(String),
-    /// `--watch-label-selector` is not a label selector.
-    #[error("--watch-label-selector: {0}")]
-    InvalidLabelSelector(#[from] InvalidSelector),
 }
 
 impl Config {
@@ -183,7 +177,6 @@ impl Config {
             max_concurrent_reconciles: usize::from(flags.max_concurrent_reconciles),
             max_concurrent_rollouts: usize::from(flags.max_concurrent_rollouts),
             watch_namespaces: namespaces(&flags.watch_namespace)?,
-            shard: Shard::of(&flags.watch_label_selector)?,
             log_format: flags.log_format,
             log_level: flags.log_level,
             ignored_flags: flags.scaffold.ignored(),

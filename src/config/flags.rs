@@ -141,12 +141,6 @@ pub(super) struct Flags {
     #[arg(long, env, value_name = "NAMES", default_value = "")]
     pub(super) watch_namespace: String,
 
-    /// Label selector of the resources that are reconciled, e.g. "example.com/shard=a" or
-    /// "!example.com/shard"; empty means all. Managers with other selectors reconcile the others:
-    /// each selector has a Lease, field managers and metrics of its own.
-    #[arg(long, env, value_name = "SELECTOR", default_value = "")]
-    pub(super) watch_label_selector: String,
-
     /// Format of log lines.
     #[arg(long, env, value_name = "FORMAT", default_value = "json")]
     pub(super) log_format: LogFormat,

@@ -9,8 +9,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::api_server::exponential;
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
 
 /// The first delay of an object: `DefaultTypedItemBasedRateLimiter` and
 /// `DefaultTypedControllerRateLimiter` of client-go, `util/workqueue/default_rate_limiters.go`.
@@ -53,10 +51,6 @@ impl<K: Eq + Hash> ObjectBackoff<K> {
     /// Counts a failure and returns the delay until the retry: 5 ms · 2^n after n earlier consecutive
     /// failures, at most [`MAX_DELAY`].
     pub fn next_delay(&mut self, key: K) -> Duration {
-        #[cfg(test)]
-        if twins::is(Twin::UnboundedRetry) {
-            return BASE_DELAY;
-        }
         let failures = self.failures.entry(key).or_default();
         let delay = exponential(BASE_DELAY, *failures, MAX_DELAY);
         *failures = failures.saturating_add(1);

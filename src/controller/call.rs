@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::field::Empty;
 use tracing::{Instrument as _, info_span};
 
-use crate::api_server::{Answer, ApiRequest, Location, MERGE_PATCH, RequestError};
+use crate::api_server::{Answer, ApiRequest, Location, RequestError};
 use crate::controller::leadership::Leadership;
 use crate::operators::ChildKind;
 use crate::trace_target::TRACES;
@@ -106,22 +106,14 @@ impl Caller {
         self.send(at.request("get", Method::GET, at.path())).await
     }
 
-    /// A list of only this object, read from etcd; empty if it does not exist or does not match
-    /// `labels`. For custom resources, which the operator's role does not permit to `get`.
+    /// A list of only this object, read from etcd; empty if it does not exist. For custom resources, which
+    /// the operator's role does not permit to `get`.
     ///
     /// # Errors
     /// The API server's error.
-    pub(crate) async fn list_one(
-        &self,
-        at: Location<'_>,
-        labels: Option<&str>,
-    ) -> Result<Value, RequestError> {
+    pub(crate) async fn list_one(&self, at: Location<'_>) -> Result<Value, RequestError> {
         let (collection, name) = (at.collection(), at.name);
-        let mut target = format!("{collection}?fieldSelector=metadata.name%3D{name}&limit=1");
-        if let Some(labels) = labels {
-            target.push_str("&labelSelector=");
-            target.extend(labels.bytes().map(|byte| format!("%{byte:02X}")));
-        }
+        let target = format!("{collection}?fieldSelector=metadata.name%3D{name}&limit=1");
         self.send(at.request("look for", Method::GET, target)).await
     }
 
@@ -168,23 +160,6 @@ impl Caller {
             content_type: JSON_PATCH,
             body: Some(operations),
             ..at.request(verb, Method::PATCH, target)
-        })
-        .await
-    }
-
-    /// A merge patch (RFC 7386) of the object.
-    ///
-    /// # Errors
-    /// 404 if the object does not exist.
-    pub(crate) async fn merge_patch(
-        &self,
-        at: Location<'_>,
-        patch: &Value,
-    ) -> Result<Value, RequestError> {
-        self.send(ApiRequest {
-            content_type: MERGE_PATCH,
-            body: Some(&patch.to_string()),
-            ..at.request("patch", Method::PATCH, at.path())
         })
         .await
     }

@@ -18,7 +18,6 @@ use crate::operators::{
     ChildKind, ChildState, DEPLOYMENT, OPERATORS, ObservedChild, ObservedPod, ObservedWorkload,
     Owned, Problem, Reason, owned_by,
 };
-use crate::shard::ShardId;
 
 /// The caches of children.
 pub(crate) struct Children {
@@ -26,26 +25,23 @@ pub(crate) struct Children {
     stores: Vec<(ChildKind, Arc<Store<CachedChild>>)>,
     pub(crate) pods: Arc<Store<CachedPod>>,
     pub(crate) reservations: NameReservations,
-    /// The shard of this process.
-    pub(crate) shard: Option<ShardId>,
 }
 
 /// The caches of all types that the operators own.
 impl Default for Children {
     fn default() -> Self {
-        Children::new(&owned_by(OPERATORS), None)
+        Children::new(&owned_by(OPERATORS))
     }
 }
 
 impl Children {
-    /// Empty caches of these types, as the manager of `shard` reads them.
-    pub(crate) fn new(owned: &[Owned], shard: Option<ShardId>) -> Self {
+    /// Empty caches of these types.
+    pub(crate) fn new(owned: &[Owned]) -> Self {
         let stores = owned.iter().map(|owned| (owned.kind, Arc::default()));
         Children {
             stores: stores.collect(),
             pods: Arc::default(),
             reservations: NameReservations::default(),
-            shard,
         }
     }
 
@@ -68,7 +64,6 @@ impl Children {
     ) -> impl Future<Output = F::Output> + use<F> {
         let watched = Watched {
             kind,
-            shard: self.shard,
             store: self.store(kind).cloned().unwrap_or_default(),
         };
         CachedChild::watched_as(watched, watch)
@@ -92,7 +87,7 @@ impl Children {
     /// Stores the API server's answer to a write in the cache, ahead of the watch event. Returns the
     /// fingerprint of the owned fields; `None` if the answer cannot be decoded.
     pub(crate) fn put_written(&self, kind: ChildKind, answer: &Value) -> Option<Fingerprint> {
-        let child = CachedChild::decode(kind, self.shard, &Json::from(answer)).ok()?;
+        let child = CachedChild::decode(kind, &Json::from(answer)).ok()?;
         let fingerprint = child.fingerprint;
         self.put_decoded(kind, Arc::new(child));
         fingerprint

@@ -28,7 +28,7 @@ use crate::controller::cache::stored_version;
 use crate::controller::call::Caller;
 use crate::controller::children::Children;
 use crate::controller::controllers::resync::resync;
-use crate::controller::event::{Recorder, Writer};
+use crate::controller::event::{self, Recorder};
 use crate::controller::event_handlers::{EventHandlers, QueueHandle};
 use crate::controller::leadership::Leadership;
 use crate::controller::metrics::{Metrics, VisitConditions};
@@ -37,7 +37,6 @@ use crate::controller::reconcile::worker::{self, Fenced};
 use crate::controller::reconcile::{Context, FirstRevision, Reconciler};
 use crate::operators::names::KIND_LABEL;
 use crate::operators::{ChildKind, Operator, Settings, owned_by};
-use crate::shard::Shard;
 
 /// Label that selects the children in the shared watches. Every child has it.
 const CHILD_SELECTOR: &str = "app.kubernetes.io/managed-by=quartet-operator";
@@ -67,9 +66,6 @@ pub struct Options {
     /// without cluster-wide permissions; with several, the watches are cluster-wide, and resources in
     /// others are not cached.
     pub namespaces: BTreeSet<String>,
-    /// Reconcile only the resources of this shard; all if `None`. Children are watched whole: those of
-    /// another shard may have the name of one that is wanted here.
-    pub shard: Option<Shard>,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
     /// The workers start when this process leads. Caches and queues fill before.
@@ -99,8 +95,7 @@ pub async fn run(
     options: Options,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), ControllersError> {
-    let shard = options.shard.as_ref().map(Shard::id);
-    let children = Arc::new(Children::new(&owned_by(&options.operators), shard));
+    let children = Arc::new(Children::new(&owned_by(&options.operators)));
     let controllers: Vec<QueueHandle> = options
         .operators
         .iter()
@@ -114,9 +109,12 @@ pub async fn run(
     let caller = Caller::new(options.client.clone(), options.leadership.clone());
     let stopping = CancellationToken::new();
     let (recorder, recorded) = Recorder::new(Arc::clone(&options.metrics));
-    let writer = Writer::new(caller.clone(), Arc::clone(&options.metrics));
     let mut running = Running {
-        events: tokio::spawn(writer.run(recorded)),
+        events: tokio::spawn(event::write(
+            recorded,
+            caller.clone(),
+            Arc::clone(&options.metrics),
+        )),
         informers: JoinSet::new(),
         workers: JoinSet::new(),
         stopping: stopping.clone(),
@@ -126,7 +124,6 @@ pub async fn run(
     let namespace = only_namespace(&options).unwrap_or("default");
     let context = Context {
         settings: options.settings.clone(),
-        shard: options.shard.clone(),
         max_concurrent_rollouts: options.max_concurrent_rollouts,
         first_revision: Arc::new(FirstRevision::new(caller.clone(), namespace)),
         caller,
@@ -314,9 +311,7 @@ fn watch_resources(
     };
     let clients = (options.client.clone(), options.watch_client.clone());
     let namespace = only_namespace(options);
-    let selector = options.shard.as_ref().map(Shard::selector);
-    let stream =
-        stored_version::watch::<CachedResource>(kind, clients.0, clients.1, (namespace, selector));
+    let stream = stored_version::watch::<CachedResource>(kind, clients.0, clients.1, namespace);
     let namespaces = options.namespaces.clone();
     let stream = stream.filter(move |event| ready(is_watched(event, &namespaces)));
     inform(options, kind.kind, store, stream, informers, handler)

@@ -18,8 +18,6 @@ use crate::controller::object::ObjectKey;
 use crate::controller::queue::{Priority, Queue};
 use crate::controller::state::ReconcileStates;
 use crate::controller::state::debounce::Others;
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
 
 /// The queue and cache of one kind.
 pub(super) struct QueueHandle {
@@ -80,8 +78,6 @@ impl EventHandlers {
             // The answer to the write often arrives after its event. The reconcile continues.
             Change::Updated { old, new }
                 if old.is_spec_equal(new) && controller.states.is_being_written(key, new) => {}
-            #[cfg(test)]
-            Change::Added(_) if is_first_list && twins::is(Twin::FirstListIgnored) => {}
             Change::Added(_) if is_first_list => {
                 controller.enqueue(key.clone(), Priority::Low, Urgency::Now);
             }
@@ -140,10 +136,6 @@ impl EventHandlers {
             .zip(after)
             .is_some_and(|(before, after)| before.is_semantically_equal(after))
         {
-            return;
-        }
-        #[cfg(test)]
-        if after.is_none() && twins::is(Twin::LostWakeup) {
             return;
         }
         let is_free = |before: &&CachedChild| after.is_none_or(|after| after.owner != before.owner);

@@ -32,7 +32,6 @@ pub fn follow(lines: &[&[u8]]) -> Followed {
     for owned in owned_by(OPERATORS) {
         let watched = Watched {
             kind: owned.kind,
-            shard: None,
             store: Arc::default(),
         };
         CachedChild::watched_in(watched, || follow_as::<CachedChild>(lines, &mut followed));
@@ -104,7 +103,7 @@ pub fn absorb(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
 /// The cached form of a foreign Deployment: name and uid of its controller, the retained selector, and
 /// whether the operator ever applied it.
 pub fn deployment(object: &Value) -> Option<(String, String, Option<Value>, bool)> {
-    let cached = CachedChild::decode(DEPLOYMENT, None, &Json::from(object)).ok()?;
+    let cached = CachedChild::decode(DEPLOYMENT, &Json::from(object)).ok()?;
     let preserved = cached.workload()?.preserved_selector.clone();
     let (owner, selector) = (cached.owner?, preserved.map(|it| *it));
     Some((

@@ -7,9 +7,6 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
-
 /// When the workers start, and until when they may write.
 #[derive(Clone)]
 pub struct Leadership {
@@ -48,10 +45,6 @@ impl Leadership {
 
     /// Maximum duration of a write that starts now; see [`Leadership::new`].
     pub(crate) fn time_left(&self) -> Option<Duration> {
-        #[cfg(test)]
-        if twins::is(Twin::SecondWriter) {
-            return Some(Duration::MAX);
-        }
         (self.may_write)()
     }
 }

@@ -50,14 +50,8 @@ const RESULTS: [&str; 4] = ["error", "requeue", "requeue_after", "success"];
 /// The result of recording an Event. The label `result` is the name in lower case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventFate {
-    /// A new Event was written.
+    /// It was written.
     Created,
-    /// An Event of a series; the count was written.
-    Counted,
-    /// An Event of a series; the count is written later.
-    Aggregated,
-    /// Dropped: too many Events of this resource.
-    Suppressed,
     /// Dropped: the queue is full.
     Dropped,
     /// The API server rejected it, or was unavailable.
@@ -65,14 +59,7 @@ pub(crate) enum EventFate {
 }
 
 impl EventFate {
-    const ALL: [Self; 6] = [
-        Self::Created,
-        Self::Counted,
-        Self::Aggregated,
-        Self::Suppressed,
-        Self::Dropped,
-        Self::Failed,
-    ];
+    const ALL: [Self; 3] = [Self::Created, Self::Dropped, Self::Failed];
 
     fn labels(self) -> Labels {
         labels([("result", &format!("{self:?}").to_ascii_lowercase())])

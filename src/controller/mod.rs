@@ -17,8 +17,6 @@ mod event;
 mod event_handlers;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-#[cfg(test)]
-mod kube_runtime_faults;
 mod leadership;
 mod legacy;
 pub mod metrics;

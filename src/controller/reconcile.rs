@@ -114,7 +114,7 @@ impl Reconciler {
             _ => {
                 // Nothing is applied, so an earlier failure does not last.
                 self.states.unconfirmed(&resource, None);
-                let refused = desired.as_ref().err().filter(|_| !resource.paused);
+                let refused = desired.as_ref().err().filter(|_| resource.paused.is_none());
                 Outcome {
                     problem: refused.map(ValidationError::problem),
                     failure: stripped,
@@ -162,7 +162,9 @@ impl Reconciler {
             false => Err(ValidationError::Invalid(errors)),
         };
         let ensured = match &desired {
-            Ok(children) if !resource.paused => Some(self.ensure(resource, children, spec).await),
+            Ok(children) if resource.paused.is_none() => {
+                Some(self.ensure(resource, children, spec).await)
+            }
             _ => None,
         };
         (operators::summary(&desired), ensured)
@@ -178,12 +180,11 @@ impl Reconciler {
         !is_told && is_rolled_out()
     }
 
-    /// Releases the names and the state of a resource that is deleted, or that moved to another shard.
+    /// Releases the names and the state of a resource that is deleted.
     pub(crate) fn forget(&self, resource: &CachedResource) {
         let (key, uid) = (&resource.meta.key, &resource.meta.uid);
         for child in self.children.reservations.release_all(uid) {
             self.repairs.forget(&child);
-            self.shard_adoptions.forget(&child);
         }
         self.memos.forget(uid);
         self.pacer.ended(key);
@@ -206,8 +207,8 @@ impl Reconciler {
             api_version: self.kind.api_version(version),
             spec: conversion::hub_spec(self.kind, version, read, annotations.as_ref()),
             // Replaces a status of an older operator that does not fit this type.
-            status: serde_json::from_str(&cached.status.text()).unwrap_or_default(),
-            paused: cached.paused,
+            status: serde_json::from_str(&cached.status).unwrap_or_default(),
+            paused: cached.paused.as_deref().map(Into::into),
         }
     }
 
@@ -236,7 +237,7 @@ impl Reconciler {
                 }
             }
         }
-        let manager = &self.field_manager;
+        let manager = self.kind.field_manager;
         let api_version = self.kind.api_version(version);
         let at = self.location(cached, &api_version);
         let patched = self

@@ -11,7 +11,7 @@ use crate::operators::Owned;
 pub fn rights(kinds: &[&Kind], owned: &[Owned]) -> Vec<PolicyRule> {
     let mut rules: Vec<_> = owned.iter().map(of_child).collect();
     rules.push(rule("", "pods", &["list", "watch"]));
-    rules.push(rule("events.k8s.io", "events", &["create", "patch"]));
+    rules.push(rule("events.k8s.io", "events", &["create"]));
     for kind in kinds {
         let part = |subresource: &str| format!("{}/{subresource}", kind.plural);
         // To remove a finalizer of an older operator.

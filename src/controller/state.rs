@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::controller::cache::cached::{CachedChild, CachedResource, Owner, StatusText};
+use crate::controller::cache::cached::{CachedChild, CachedResource, Owner};
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::object::ObjectKey;
 use crate::controller::state::debounce::{Difference, Others, StatusDebounce};
@@ -121,7 +121,7 @@ pub(crate) enum Write {
     /// A child, by the fingerprint of its desired state.
     Child(Fingerprint),
     /// The JSON of the status.
-    Status(StatusText),
+    Status(Box<str>),
 }
 
 /// A write that is sent but not answered.

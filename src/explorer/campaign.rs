@@ -1,8 +1,8 @@
 //! Selects the plans, and prints their results.
 #![allow(clippy::disallowed_types)] // how long a campaign takes is real time
 
+mod mutants;
 mod tally;
-mod twin_table;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,6 @@ use super::life::{Subject, subjects};
 use super::oracle::{self, Reference};
 use super::plan::{Fault, Plan, Tempo, View, earlier_writes, forms, single_faults, tempos};
 use super::run::{Outcome, run};
-use super::twins::{TWINS, as_product, as_twin};
 use super::violation::Violation;
 use crate::operators::Operator;
 
@@ -54,7 +53,7 @@ impl References {
         let key = (plan.subject, plan.life, plan.steps, plan.tempo);
         self.0.entry(key).or_insert_with(|| {
             let plan = plan.reference();
-            let outcome = as_product(|| run(&plan));
+            let outcome = run(&plan);
             let reference = Reference::of(&outcome, &plan);
             let violations = oracle::violations(&plan, &outcome, &reference);
             assert!(
@@ -241,21 +240,10 @@ impl Selection {
 #[ignore = "takes as long as it is told to: make explore"]
 fn explore() {
     let mut references = References::default();
-    let name = std::env::var("TWIN").unwrap_or_default();
-    let twin = TWINS.into_iter().find(|(_, twin)| *twin == name);
-    let names = TWINS.map(|(_, twin)| twin);
-    assert!(
-        name.is_empty() || twin.is_some(),
-        "TWIN={name:?} is none of {names:?}"
-    );
     if let Some(plan) = std::env::var("PLAN").ok().filter(|plan| !plan.is_empty()) {
         let plan: Plan = plan.parse().unwrap_or_else(|error| panic!("PLAN: {error}"));
         references.of(&plan);
-        let mut run = || violations(&plan, &mut references);
-        let (outcome, violations) = match twin {
-            Some((twin, _)) => as_twin(twin, run),
-            None => run(),
-        };
+        let (outcome, violations) = violations(&plan, &mut references);
         print_run(&outcome);
         for violation in &violations {
             println!("VIOLATION {violation}");
@@ -284,10 +272,7 @@ fn explore() {
                 let mut tally = Tally::default();
                 for number in (thread as u64..selection.len()).step_by(threads) {
                     let plan = selection.plan(number, &mut references);
-                    match twin {
-                        Some((twin, _)) => as_twin(twin, || tally.run(&plan, &mut references)),
-                        None => tally.run(&plan, &mut references),
-                    }
+                    tally.run(&plan, &mut references);
                     if tally.plans % 5000 == 0 {
                         tally.print("so far", began);
                     }

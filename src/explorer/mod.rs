@@ -14,6 +14,5 @@ mod oracle;
 mod plan;
 mod run;
 mod settled;
-pub(crate) mod twins;
 mod violation;
 mod wire;

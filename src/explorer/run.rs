@@ -81,7 +81,6 @@ impl Process {
             workers: 2,
             max_concurrent_rollouts: 10,
             namespaces: BTreeSet::new(),
-            shard: None,
             metrics: Arc::new(Metrics::register(&mut Registry::default())),
             leadership: Leadership::new(begun, may_write),
         };

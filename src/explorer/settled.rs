@@ -36,7 +36,7 @@ pub(super) fn resource(plan: &Plan, object: &Value) -> Resource {
         api_version: kind.api_version(plan.version()),
         spec: hub_spec(plan, object),
         status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
-        paused: is_paused(object),
+        paused: is_paused(object).then(|| "true".to_owned()),
     }
 }
 

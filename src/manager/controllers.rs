@@ -49,7 +49,6 @@ pub(super) fn run(
         workers: config.max_concurrent_reconciles,
         max_concurrent_rollouts: config.max_concurrent_rollouts,
         namespaces: config.watch_namespaces.clone(),
-        shard: config.shard.clone(),
         metrics: Arc::new(Metrics::register(registry)),
         leadership: leadership.unwrap_or_else(Leadership::sole),
     };

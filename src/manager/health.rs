@@ -14,8 +14,6 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 
 /// Result of a check: success, or the reason of the failure. The reason is logged but not part of the
 /// response, which requires no authentication.
@@ -25,7 +23,7 @@ struct Check {
     name: &'static str,
     /// The HTTP status if this check fails.
     failure: StatusCode,
-    run: Box<dyn Fn() -> BoxFuture<'static, CheckResult> + Send + Sync>,
+    run: Box<dyn Fn() -> CheckResult + Send + Sync>,
 }
 
 /// One endpoint and its checks, in the order of the response.
@@ -49,31 +47,18 @@ impl Endpoint {
 
     /// Adds a check without I/O; `failure` is the HTTP status if it fails.
     pub(super) fn check(
-        self,
+        mut self,
         name: &'static str,
         failure: StatusCode,
         run: impl Fn() -> CheckResult + Send + Sync + 'static,
     ) -> Self {
-        self.probe(name, failure, move || std::future::ready(run()))
-    }
-
-    /// Adds an asynchronous check, which must complete within a second.
-    pub(super) fn probe<F>(
-        mut self,
-        name: &'static str,
-        failure: StatusCode,
-        run: impl Fn() -> F + Send + Sync + 'static,
-    ) -> Self
-    where
-        F: Future<Output = CheckResult> + Send + 'static,
-    {
-        let run = Box::new(move || run().boxed());
+        let run = Box::new(run);
         self.checks.push(Check { name, failure, run });
         self
     }
 
     /// Runs all checks that are not excluded.
-    async fn answer(&self, verbose: bool, mut excluded: BTreeSet<String>) -> Response {
+    fn answer(&self, verbose: bool, mut excluded: BTreeSet<String>) -> Response {
         let mut lines = String::new();
         let mut failure = None;
         let is_full = excluded.is_empty();
@@ -82,7 +67,7 @@ impl Endpoint {
             // Writing to a String cannot fail.
             let _ = if excluded.remove(name) {
                 writeln!(lines, "[+]{name} excluded: ok")
-            } else if let Err(reason) = (check.run)().await {
+            } else if let Err(reason) = (check.run)() {
                 failure.get_or_insert((check.failure, name, reason));
                 writeln!(lines, "[-]{name} failed: reason withheld")
             } else {
@@ -92,10 +77,8 @@ impl Endpoint {
         if !excluded.is_empty() {
             let names: Vec<_> = excluded.iter().map(|name| format!("{name:?}")).collect();
             let names = names.join(",");
-            let _ = writeln!(
-                lines,
-                "warn: some health checks cannot be excluded: no matches for {names}"
-            );
+            let warning = "some health checks cannot be excluded: no matches for";
+            let _ = writeln!(lines, "warn: {warning} {names}");
         }
         if is_full {
             let failure = failure.as_ref();
@@ -110,14 +93,14 @@ impl Endpoint {
     }
 
     /// Runs one check.
-    async fn answer_one(&self, name: &str) -> Response {
+    fn answer_one(&self, name: &str) -> Response {
         let Some(check) = self.checks.iter().find(|check| check.name == name) else {
             return text(
                 StatusCode::NOT_FOUND,
                 format!("there is no check {name:?}\n"),
             );
         };
-        match (check.run)().await {
+        match (check.run)() {
             Ok(()) => text(StatusCode::OK, "ok".to_owned()),
             Err(_) => text(check.failure, "failed: reason withheld\n".to_owned()),
         }
@@ -159,11 +142,11 @@ async fn every_check(
     let verbose = parameters.iter().any(|(key, _)| key == "verbose");
     let excluded = parameters.into_iter().filter(|(key, _)| key == "exclude");
     let excluded = excluded.map(|(_, check)| check).collect();
-    endpoint.answer(verbose, excluded).await
+    endpoint.answer(verbose, excluded)
 }
 
 async fn one_check(State(endpoint): State<Arc<Endpoint>>, Path(check): Path<String>) -> Response {
-    endpoint.answer_one(&check).await
+    endpoint.answer_one(&check)
 }
 
 fn text(status: StatusCode, body: String) -> Response {
@@ -179,7 +162,6 @@ mod tests {
     use axum::body::{Body, to_bytes};
     use axum::http::Request;
     use tower::{Service as _, ServiceExt as _};
-    use tracing::instrument::WithSubscriber as _;
     use tracing::subscriber::with_default;
 
     use super::*;
@@ -239,19 +221,18 @@ mod tests {
     }
 
     /// Otherwise every client could fill the log, by asking with and without the check that fails.
-    #[tokio::test]
-    async fn a_request_that_excludes_a_check_changes_nothing_for_the_log() {
+    #[test]
+    fn a_request_that_excludes_a_check_changes_nothing_for_the_log() {
         let (lines, writer) = log_lines();
         let failing = || Err("no certificate".to_owned());
         let endpoint =
             Endpoint::new("readyz").check("webhook", StatusCode::INTERNAL_SERVER_ERROR, failing);
-        let asked = async {
+        with_default(writer, || {
             for _ in 0..3 {
-                endpoint.answer(false, BTreeSet::new()).await;
-                endpoint.answer(false, ["webhook".to_owned()].into()).await;
+                endpoint.answer(false, BTreeSet::new());
+                endpoint.answer(false, ["webhook".to_owned()].into());
             }
-        };
-        asked.with_subscriber(writer).await;
+        });
         assert_eq!(lines.written().len(), 1);
     }
 

@@ -33,7 +33,6 @@ use crate::certificates::{self, directory, in_memory};
 use crate::config::{Config, MetricsSecurity};
 use crate::packaging::names::METRICS_PATH;
 use crate::server::{Serving, held_by};
-use crate::shard::Shard;
 use crate::webhook::{ServeError, server_config};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -42,12 +41,9 @@ const END: &str = "# EOF\n";
 /// Longest wait for memory. Prometheus waits 10 s for the whole answer (`scrape_timeout`).
 const MEMORY_WAIT: Duration = Duration::from_secs(8);
 
-/// A registry with the metrics of every process: build information and resource usage. Every metric of
-/// a shard has its selector as a label.
-pub(super) fn registry(shard: Option<&Shard>) -> Registry {
-    let selector = shard.map(|shard| shard.selector().to_owned());
-    let label = selector.map(|selector| ("shard".into(), selector.into()));
-    let mut registry = Registry::with_labels(label.into_iter());
+/// A registry with the metrics of every process: build information and resource usage.
+pub(super) fn registry() -> Registry {
+    let mut registry = Registry::default();
     let build = Info::new([
         ("version", env!("CARGO_PKG_VERSION")),
         ("os", std::env::consts::OS),
@@ -209,7 +205,7 @@ mod tests {
 
     /// The metrics of every process, and one with a text of this length.
     fn with_a_long_one(bytes: usize) -> Registry {
-        let mut registry = registry(None);
+        let mut registry = registry();
         registry.register("long", "x".repeat(bytes), Counter::<u64>::default());
         registry
     }
@@ -235,7 +231,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_keeps_the_memory_of_its_length_only() {
-        let served = Served::new(registry(None), None);
+        let served = Served::new(registry(), None);
         let mut held = Vec::new();
         for _ in 0..METRICS.connections {
             let (code, response) = status(&served).await;
@@ -262,7 +258,7 @@ mod tests {
     /// `SCRAPE_BYTES` leaves 200 KB for all other series.
     #[test]
     fn the_named_conditions_of_every_kind_fit_with_the_longest_names() {
-        let mut registry = registry(None);
+        let mut registry = registry();
         let metrics = Metrics::register(&mut registry);
         for kind in kinds() {
             let visit_all: VisitConditions = Box::new(|visit| {
@@ -287,7 +283,7 @@ mod tests {
     #[test]
     fn a_scrape_shows_the_build_and_the_process() {
         let mut text = String::new();
-        encode(&mut text, &registry(None)).unwrap();
+        encode(&mut text, &registry()).unwrap();
         let build = format!(
             "quartet_operator_build_info{{version=\"{}\"",
             env!("CARGO_PKG_VERSION")
@@ -295,18 +291,5 @@ mod tests {
         assert!(text.contains(&build), "{text}");
         assert!(text.contains("\nprocess_resident_memory_bytes "), "{text}");
         assert!(text.ends_with("# EOF\n"), "{text}");
-    }
-
-    #[test]
-    fn every_metric_of_a_shard_has_its_selector() {
-        let shard = Shard::of("b=c,tier notin (x)").expect("valid");
-        let mut text = String::new();
-        encode(&mut text, &registry(shard.as_ref())).unwrap();
-        let mut series = text.lines().filter(|line| !line.starts_with('#'));
-        assert!(series.clone().count() > 5, "{text}");
-        assert!(
-            series.all(|line| line.contains("{shard=\"b=c,tier!=x\"")),
-            "{text}"
-        );
     }
 }

@@ -6,17 +6,14 @@ mod cluster;
 mod controllers;
 mod election;
 mod error;
-mod handshake;
 mod health;
 mod listen;
-mod long_answers;
 mod metrics;
 mod namespace;
 mod parts;
 mod process_metrics;
 mod requests;
 mod runtime;
-mod server_time;
 mod short_watches;
 mod signals;
 mod supervise;
@@ -36,7 +33,6 @@ use crate::certificates;
 use crate::config::Config;
 pub use crate::error_report::error_report;
 use crate::packaging::names;
-use crate::shard::Shard;
 pub use cluster::{Clients, ClusterError};
 use election::Election;
 pub use election::ElectionError;
@@ -124,7 +120,7 @@ async fn start_and_stop(
 ) -> Result<(), RunError> {
     tokio::spawn(log.obey_signals().map_err(no_signals)?);
     listen::raise_open_files();
-    let mut registry = metrics::registry(config.shard.as_ref());
+    let mut registry = metrics::registry();
     let requests = RequestCounter::registered(&mut registry);
     let reads = certificates::Reads::registered(&mut registry);
     let prepared = async {
@@ -153,7 +149,6 @@ async fn start_and_stop(
     log_start(&config, &clients);
     let mut process = Process::new();
     if let Some(traces) = traces {
-        traces.register(&mut registry);
         let stop = process.traces.stopping();
         process.traces.start("traces", traces.run(stop));
     }
@@ -161,9 +156,8 @@ async fn start_and_stop(
     if let Some((listener, runtime)) = webhooks.zip(webhook_runtime) {
         let served = (listener, runtime);
         let measured = (&mut registry, &reads);
-        let time = requests.server_time();
         let group = &mut process.webhooks;
-        ready = webhooks::start(&config, &clients, served, measured, time, group, ready)?;
+        ready = webhooks::start(&config, &clients, served, measured, group, ready)?;
     }
     let controllers = &mut process.controllers;
     let stop = controllers.stopping();
@@ -210,7 +204,6 @@ fn log_start(config: &Config, clients: &Clients) {
         .map(|operator| operator.kind().controller_name())
         .collect();
     let namespaces: Vec<_> = config.watch_namespaces.iter().map(String::as_str).collect();
-    let shard = config.shard.as_ref();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         server = clients.server,
@@ -220,12 +213,7 @@ fn log_start(config: &Config, clients: &Clients) {
         } else {
             namespaces.join(",")
         },
-        label_selector = shard.map(Shard::selector),
-        shard = shard.map(|shard| shard.id().to_string()),
-        lease = config
-            .leader_election
-            .as_ref()
-            .map(|_| election::lease(config)),
+        lease = config.leader_election.as_ref().map(|_| names::LEASE),
         max_concurrent_reconciles = config.max_concurrent_reconciles,
         max_replicas = config.settings.max_replicas,
         "starting"

@@ -1,13 +1,12 @@
 //! The tower layer of every client: counts each request to the API server when it ends
-//! (`rest_client_requests_total`), logs it at level debug, records the date of the response, and bounds
-//! and checks its body.
+//! (`rest_client_requests_total`), logs it at level debug, and checks the body of a watch.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use axum::http::{Request, Response, header};
+use axum::http::{Request, Response};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -18,8 +17,6 @@ use tower::{BoxError, Service};
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Span};
 
-use super::long_answers::{BoundedBody, LongAnswers};
-use super::server_time::ServerTime;
 use super::short_watches::{CheckedBody, checked, is_watch};
 use crate::error_report::error_report;
 use crate::metric::registered;
@@ -41,12 +38,10 @@ struct Labels {
 #[derive(Debug, Clone, Default)]
 pub(super) struct RequestCounter {
     requests: Family<Labels, Counter>,
-    server_time: ServerTime,
-    answers: LongAnswers,
 }
 
 impl RequestCounter {
-    /// A counter that is registered in `registry`, for clients whose answers have a limit.
+    /// A counter that is registered in `registry`.
     pub(super) fn registered(registry: &mut Registry) -> Self {
         Self {
             requests: registered(
@@ -54,14 +49,7 @@ impl RequestCounter {
                 "rest_client_requests",
                 "Number of HTTP requests, partitioned by status code, method, and host",
             ),
-            server_time: ServerTime::default(),
-            answers: LongAnswers::limited(),
         }
-    }
-
-    /// The time of the API server, from the responses.
-    pub(super) fn server_time(&self) -> ServerTime {
-        self.server_time.clone()
     }
 
     /// Counts the requests of `inner`, a client of `host`.
@@ -89,7 +77,7 @@ where
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
 {
-    type Response = Response<CheckedBody<BoundedBody<Out>>>;
+    type Response = Response<CheckedBody<Out>>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
@@ -119,13 +107,9 @@ where
             let running = ScopeGuard::into_inner(running);
             match response {
                 Ok(response) => {
-                    let date = response.headers().get(header::DATE);
-                    let date = date.and_then(|date| date.to_str().ok());
-                    running.counter.server_time.observe(date);
                     let status = response.status();
                     // Unsigned numbers become text in a trace.
                     span.record("http.response.status_code", i64::from(status.as_u16()));
-                    let response = running.counter.answers.bounded(response, is_watch);
                     running.ended(status.as_str(), String::new);
                     Ok(checked(response, is_watch))
                 }

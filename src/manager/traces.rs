@@ -1,9 +1,9 @@
-//! Traces over OTLP: the batch processor and the exporter of OpenTelemetry's SDK, with counters of spans
-//! and a transport. The SDK reads the standard variables (endpoint, headers, sampler, resource, batches);
+//! Traces over OTLP: the batch processor and the exporter of OpenTelemetry's SDK, with a transport
+//! of this process. The SDK reads the standard variables (endpoint, headers, sampler, resource, batches);
 //! this file reads only those that the SDK lacks. Does not decide what is traced. Used by the start of the
 //! process; without an endpoint nothing of it exists.
 
-mod counted;
+mod reported;
 mod settings;
 mod transport;
 
@@ -19,14 +19,13 @@ use opentelemetry_sdk::resource::{
 };
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use percent_encoding::percent_decode_str;
-use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use counted::Spans;
+use reported::Reported;
 pub use settings::TracesError;
 use settings::{Settings, variable};
-use transport::Transport;
+use transport::{LastError, Transport};
 
 /// Time limit for the last batches during the stop.
 pub(super) const LAST_EXPORT: Duration = Duration::from_millis(800);
@@ -34,7 +33,6 @@ pub(super) const LAST_EXPORT: Duration = Duration::from_millis(800);
 /// The tracer provider, whose batch processor exports spans on a thread of its own.
 pub(super) struct Traces {
     provider: SdkTracerProvider,
-    spans: Spans,
 }
 
 impl Traces {
@@ -47,11 +45,14 @@ impl Traces {
         let Some(settings) = Settings::read(variable)? else {
             return Ok(None);
         };
-        let spans = Spans::default();
-        let last_error = spans.last_error.clone();
+        let last_error = LastError::default();
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(Transport::new(&settings, runtime.clone(), last_error)?)
+            .with_http_client(Transport::new(
+                &settings,
+                runtime.clone(),
+                last_error.clone(),
+            )?)
             .with_timeout(settings.timeout)
             .build()?;
         let provider = SdkTracerProvider::builder()
@@ -59,19 +60,14 @@ impl Traces {
                 &EnvResourceDetector::new().detect(),
                 variable("OTEL_SERVICE_NAME"),
             ))
-            .with_span_processor(spans.processor(exporter))
+            .with_span_processor(Reported::new(exporter, last_error).in_batches())
             .build();
-        Ok(Some(Self { provider, spans }))
+        Ok(Some(Self { provider }))
     }
 
     /// The tracer of this process.
     pub(super) fn tracer(&self) -> SdkTracer {
         self.provider.tracer(env!("CARGO_PKG_NAME"))
-    }
-
-    /// Registers the counters of spans in `registry`.
-    pub(super) fn register(&self, registry: &mut Registry) {
-        self.spans.register(registry);
     }
 
     /// Waits for `stop`, and then exports the remaining spans for at most [`LAST_EXPORT`].

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
+use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -12,10 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::cluster::Clients;
 use super::error::RunError;
-use super::handshake::Handshakes;
 use super::health::Endpoint;
 use super::namespace::pod_namespace;
-use super::server_time::ServerTime;
 use super::supervise::{AT_A_URL, BEHIND_A_SERVICE, Group};
 use crate::certificates::{
     self, Registration, Resolver, SECRET, SelfManaged, directory, registered, self_managed,
@@ -35,14 +34,12 @@ pub(super) fn start(
     clients: &Clients,
     (listener, runtime): (TcpListener, &Handle),
     (registry, reads): (&mut Registry, &certificates::Reads),
-    time: ServerTime,
     group: &mut Group,
     ready: Endpoint,
 ) -> Result<Endpoint, RunError> {
     let metrics = webhook::Metrics::register(registry);
     let of_certificate = reads.of("webhook", registry);
     let resolver = start_source(config, clients, of_certificate, group)?;
-    let port = listener.local_addr().map_or(0, |address| address.port());
     // All kinds, whichever controllers run: stored objects of all kinds must be readable.
     let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
     let handlers = Handlers::new(&kinds, config.settings.max_replicas, &metrics);
@@ -65,21 +62,14 @@ pub(super) fn start(
         "webhook server",
         serve(listener, certificates, minimum, handlers, stopping, stop),
     );
-    Ok(checked(ready, resolver, port, time))
+    Ok(checked(ready, resolver))
 }
 
-/// Adds the readiness checks to `ready`: a certificate that is valid at the time of the API server,
-/// and a listener that completes a TLS handshake.
-fn checked(ready: Endpoint, resolver: Arc<Resolver>, port: u16, time: ServerTime) -> Endpoint {
-    let handshakes = Arc::new(Handshakes::with(port));
-    ready.probe("webhook", StatusCode::INTERNAL_SERVER_ERROR, move || {
-        let validity = resolver.check_at(time.now());
-        let validity = validity.map_err(|reason| reason.to_string());
-        let handshakes = Arc::clone(&handshakes);
-        async move {
-            validity?;
-            handshakes.check().await
-        }
+/// Adds to `ready` that the served certificate is valid now.
+fn checked(ready: Endpoint, resolver: Arc<Resolver>) -> Endpoint {
+    ready.check("webhook", StatusCode::INTERNAL_SERVER_ERROR, move || {
+        let validity = resolver.check_at(Timestamp::now());
+        validity.map_err(|reason| reason.to_string())
     })
 }
 
@@ -145,44 +135,18 @@ pub(super) async fn until<E>(
 mod tests {
     use axum::body::Body;
     use axum::http::Request;
-    use jiff::{SignedDuration, Timestamp};
     use tower::ServiceExt as _;
 
     use super::*;
     use crate::certificates::in_memory;
     use crate::manager::health;
-    use crate::manager::supervise::AT_ONCE;
-    use crate::webhook::TlsVersion;
 
-    /// The status of readiness if the API server's clock is ahead of the local clock.
-    async fn status(ahead: SignedDuration) -> StatusCode {
-        let (resolver, run) = in_memory(vec!["a".to_owned()], certificates::Metrics::default());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let metrics = webhook::Metrics::register(&mut Registry::default());
-        let handlers = Handlers::new(&[], 0, &metrics);
-        let certificates = Arc::clone(&resolver);
-        let serve = serve(
-            listener,
-            certificates,
-            TlsVersion::Tls12,
-            handlers,
-            AT_ONCE,
-            std::future::pending(),
-        );
-        let time = ServerTime::default();
-        let date = Timestamp::now() + ahead;
-        time.observe(Some(
-            &date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string(),
-        ));
-        let ready = checked(Endpoint::new("readyz"), resolver, port, time);
-        let router = health::router([ready]);
+    /// The status of readiness with the certificate of `resolver`.
+    async fn status(resolver: &Arc<Resolver>) -> StatusCode {
+        let ready = checked(Endpoint::new("readyz"), Arc::clone(resolver));
         let request = Request::get("/readyz").body(Body::empty()).unwrap();
-        tokio::select! {
-            answer = router.oneshot(request) => answer.unwrap().status(),
-            _ = serve => unreachable!(),
-            _ = run => unreachable!(),
-        }
+        let answer = health::router([ready]).oneshot(request).await;
+        answer.unwrap().status()
     }
 
     #[test]
@@ -191,14 +155,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn readiness_judges_the_certificate_by_the_clock_of_the_api_server() {
-        assert_eq!(status(SignedDuration::ZERO).await, StatusCode::OK);
-        let hour = SignedDuration::from_hours(1);
-        assert_eq!(status(hour).await, StatusCode::OK);
-        // The certificate is valid for ninety days from an hour before the local time.
-        for invalid in [hour * -2, hour * 24 * 91] {
-            let status = status(invalid).await;
-            assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "{invalid}");
+    async fn a_process_with_webhooks_is_ready_when_it_serves_a_valid_certificate() {
+        let files = crate::certificates::Files {
+            certificate: "/nowhere/tls.crt".into(),
+            key: "/nowhere/tls.key".into(),
+        };
+        let (none, _) = directory(files, certificates::Metrics::default());
+        assert_eq!(status(&none).await, StatusCode::INTERNAL_SERVER_ERROR);
+        let (resolver, run) = in_memory(vec!["a".to_owned()], certificates::Metrics::default());
+        let run = tokio::spawn(run);
+        while resolver.validity().is_none() {
+            tokio::task::yield_now().await;
         }
+        assert_eq!(status(&resolver).await, StatusCode::OK);
+        run.abort();
     }
 }

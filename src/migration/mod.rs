@@ -24,15 +24,12 @@ use progress::Progress;
 
 pub use crate::api_server::RequestError;
 use crate::config::MigrateStorage;
-use crate::manager::{self, ClusterError, EXIT_USAGE, Signals};
+use crate::manager::{self, Clients, ClusterError, EXIT_USAGE, Signals};
 use crate::operators::OPERATORS;
 
 /// Concurrent rewrites: enough to keep the API server busy, few enough to leave capacity for other
 /// clients.
 const CONCURRENCY: usize = 10;
-
-/// Maximum number of restarts of the migration after changes of the CRD's spec.
-const ROUNDS: usize = 3;
 
 /// Delay between reading the CRDs and the first rewrite: the time in which all replicas of the API
 /// server observe a change of a CRD (apiextensions-apiserver, `pkg/controller/establish`). A replica
@@ -54,9 +51,12 @@ pub enum MigrationError {
     /// A signal, by its name.
     #[error("stopped by {0}; run this again to rewrite the other objects")]
     Stopped(&'static str),
-    /// CRDs cannot be migrated in their current form, each for a reason.
+    /// Kinds that could not be migrated, each with a reason. The others were migrated.
     #[error("{}", .0.join("\n"))]
-    NotReady(Vec<String>),
+    Kinds(Vec<String>),
+    /// The CRD cannot be migrated in its current form.
+    #[error("{0}")]
+    NotReady(String),
     /// A request failed, and retries did not help.
     #[error(transparent)]
     Call(#[from] RequestError),
@@ -94,7 +94,7 @@ pub fn run(options: &MigrateStorage) -> Result<(), MigrationError> {
         // The first process of a container ends at a signal only if it handles it.
         let mut signals = Signals::listen().map_err(MigrationError::Runtime)?;
         tokio::select! {
-            result = migrate_all(options) => result,
+            result = connect_and_migrate(options) => result,
             signal = signals.next() => Err(MigrationError::Stopped(signal)),
         }
     });
@@ -103,47 +103,49 @@ pub fn run(options: &MigrateStorage) -> Result<(), MigrationError> {
     result
 }
 
-async fn migrate_all(options: &MigrateStorage) -> Result<(), MigrationError> {
+async fn connect_and_migrate(options: &MigrateStorage) -> Result<(), MigrationError> {
     let clients = manager::connect(options.kubeconfig.as_deref()).await?;
+    migrate_all(&clients, options).await
+}
+
+/// Migrates each kind that can be migrated, and returns what could not be done.
+async fn migrate_all(clients: &Clients, options: &MigrateStorage) -> Result<(), MigrationError> {
     let mut due = Vec::new();
     let mut problems = Vec::new();
     for kind in OPERATORS.iter().map(|operator| operator.kind()) {
         let migration = Migration {
-            clients: &clients,
+            clients,
             options,
             kind,
         };
-        match migration.crd().await? {
-            None => Progress::of(plan::name_of(kind)).result("not installed"),
-            Some(crd) => match Definition::of(kind, &crd) {
+        match migration.crd().await {
+            Err(error) => problems.push(manager::error_report(&error)),
+            Ok(None) => Progress::of(plan::name_of(kind)).result("not installed"),
+            Ok(Some(crd)) => match Definition::of(kind, &crd) {
                 Ok(definition) => due.push((migration, definition)),
                 Err(problem) => problems.push(problem),
             },
         }
     }
-    if !problems.is_empty() {
-        return Err(MigrationError::NotReady(problems));
-    }
     let mut migrations = due.iter();
     if !options.dry_run && migrations.any(|(it, definition)| !definition.is_migrated(it.kind)) {
         sleep(SETTLING).await;
     }
-    let mut failures = 0;
+    // The other kinds are migrated although one cannot be.
     for (migration, definition) in due {
-        match migration.migrate(definition).await {
-            // The other kinds are migrated although objects of this one must be repaired first.
-            Err(MigrationError::Incomplete(count)) => failures += count,
-            result => result?,
+        let name = definition.name.clone();
+        if let Err(error) = migration.migrate(definition).await {
+            problems.push(format!("{name}: {}", manager::error_report(&error)));
         }
     }
-    match failures {
-        0 => Ok(()),
-        failures => Err(MigrationError::Incomplete(failures)),
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(MigrationError::Kinds(problems)),
     }
 }
 
 impl Migration<'_> {
-    async fn migrate(&self, mut definition: Definition) -> Result<(), MigrationError> {
+    async fn migrate(&self, definition: Definition) -> Result<(), MigrationError> {
         let mut progress = Progress::of(definition.name.clone());
         let hub = self.kind.hub.name;
         if definition.is_migrated(self.kind) {
@@ -152,31 +154,23 @@ impl Migration<'_> {
         }
         let stored = definition.stored_versions.join(", ");
         progress.note(&format!("stored in {stored}; rewriting in {hub}"));
-        for _ in 0..ROUNDS {
-            self.rewrite_all(&mut progress).await?;
-            let (count, written) = (progress.done, progress.written);
-            if self.options.dry_run {
-                progress.result(&format!(
-                    "{count} objects would be rewritten, and status.storedVersions cut from \
-                     {stored} to {hub}"
-                ));
-                return Ok(());
-            }
-            if progress.failed > 0 {
-                return Err(MigrationError::Incomplete(progress.failed));
-            }
-            let Some(changed) = self.trim(&definition).await? else {
-                progress.result(&format!(
-                    "{written} of {count} objects rewritten, stored in {hub} only"
-                ));
-                return Ok(());
-            };
-            progress.note("the CRD changed in the meantime; starting over");
-            progress.restarted();
-            definition = changed;
-            sleep(SETTLING).await;
+        self.rewrite_all(&mut progress).await?;
+        let (count, written) = (progress.done, progress.written);
+        if self.options.dry_run {
+            progress.result(&format!(
+                "{count} objects would be rewritten, and status.storedVersions cut from \
+                 {stored} to {hub}"
+            ));
+            return Ok(());
         }
-        Err(MigrationError::Unsettled(definition.name))
+        if progress.failed > 0 {
+            return Err(MigrationError::Incomplete(progress.failed));
+        }
+        self.trim(&definition.name).await?;
+        progress.result(&format!(
+            "{written} of {count} objects rewritten, stored in {hub} only"
+        ));
+        Ok(())
     }
 
     /// Rewrites all objects, page by page.
@@ -264,25 +258,21 @@ impl Migration<'_> {
         Err(MigrationError::Unsettled(self.name_of(&object)))
     }
 
-    /// Removes the old versions from `status.storedVersions`, if every write since `before` was stored
-    /// in the hub version. Otherwise, the CRD's spec has changed, and its current form is returned.
-    async fn trim(&self, before: &Definition) -> Result<Option<Definition>, MigrationError> {
+    /// Removes the old versions from `status.storedVersions` of the CRD `name`, if it still stores the hub
+    /// version. Other changes of the CRD, for example of its caBundle, do not matter.
+    async fn trim(&self, name: &str) -> Result<(), MigrationError> {
         for _ in 0..ATTEMPTS {
             let Some(crd) = self.crd().await? else {
-                return Err(MigrationError::Removed(before.name.clone()));
+                return Err(MigrationError::Removed(name.to_owned()));
             };
-            let now = Definition::of(self.kind, &crd)
-                .map_err(|problem| MigrationError::NotReady(vec![problem]))?;
-            if !now.is_as_before(before) {
-                return Ok(Some(now));
-            }
+            let now = Definition::of(self.kind, &crd).map_err(MigrationError::NotReady)?;
             match self.trim_crd(&now).await {
-                Ok(_) => return Ok(None),
+                Ok(_) => return Ok(()),
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(MigrationError::Unsettled(before.name.clone()))
+        Err(MigrationError::Unsettled(name.to_owned()))
     }
 }
 

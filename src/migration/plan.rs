@@ -7,16 +7,13 @@ use serde_json::{Value, json};
 
 use crate::api::Kind;
 
-/// A CRD whose storage version is the hub version, at one point in time.
+/// A CRD whose storage version is the hub version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Definition {
     /// `metadata.name`.
     pub(super) name: String,
     /// `metadata.resourceVersion` of the CRD: the precondition of the final write.
     pub(super) resource_version: String,
-    /// `metadata.generation`: changes with every change of the CRD's spec, and so of its storage
-    /// version.
-    pub(super) generation: i64,
     /// `status.storedVersions`: every version in which an object may still be stored.
     pub(super) stored_versions: Vec<String>,
 }
@@ -47,7 +44,6 @@ impl Definition {
             return Ok(Self {
                 name,
                 resource_version: crd.metadata.resource_version.clone().unwrap_or_default(),
-                generation: crd.metadata.generation.unwrap_or_default(),
                 stored_versions: stored_versions.unwrap_or_default(),
             });
         };
@@ -57,12 +53,6 @@ impl Definition {
     /// Whether all objects are stored in the hub version of `kind`.
     pub(super) fn is_migrated(&self, kind: &Kind) -> bool {
         self.stored_versions == [kind.hub.name]
-    }
-
-    /// Whether every write between the two reads was stored in the same version, because the spec did
-    /// not change.
-    pub(super) fn is_as_before(&self, before: &Self) -> bool {
-        self.generation == before.generation
     }
 
     /// A merge patch of `/status` that leaves only the hub version in the list, with the precondition
@@ -136,7 +126,6 @@ mod tests {
     fn stored(versions: &[&str]) -> CustomResourceDefinition {
         let mut crd = crd::both_versions(&KIND);
         crd.metadata.resource_version = Some("7".to_owned());
-        crd.metadata.generation = Some(3);
         let versions = versions.iter().map(|&version| version.to_owned()).collect();
         crd.status.get_or_insert_default().stored_versions = Some(versions);
         crd
@@ -194,20 +183,6 @@ mod tests {
         ] {
             assert!(!definition(versions).is_migrated(&KIND), "{versions:?}");
         }
-    }
-
-    #[test]
-    fn the_list_is_cut_only_if_the_spec_was_not_touched_and_nobody_wrote_since() {
-        let before = definition(&["v1alpha1", "v1"]);
-        let mut later = before.clone();
-        later.resource_version = "8".to_owned();
-        assert!(later.is_as_before(&before), "a condition may have changed");
-        assert_eq!(
-            later.trim(&KIND),
-            json!({"metadata": {"resourceVersion": "8"}, "status": {"storedVersions": ["v1"]}})
-        );
-        later.generation += 1;
-        assert!(!later.is_as_before(&before));
     }
 
     #[test]

@@ -86,8 +86,9 @@ pub struct Resource {
     pub spec: Value,
     /// Status as last read or written.
     pub status: Status,
-    /// Annotation `quartet-operator.example.com/paused: "true"`: nothing is applied.
-    pub paused: bool,
+    /// Value of the annotation `quartet-operator.example.com/paused`, if it pauses the resource: nothing is
+    /// applied.
+    pub paused: Option<String>,
 }
 
 /// Why nothing is applied for a resource.

@@ -105,6 +105,21 @@ pub fn is_at_rest(desired: &Summary, observed: &Observed) -> bool {
         && others()
 }
 
+/// Tells that the resource is paused by this value of its annotation, and how to resume it if the value is
+/// not one of Go's `strconv.ParseBool`.
+fn pause(value: &str) -> Problem {
+    let is_true = ["1", "t", "T", "true", "True", "TRUE"].contains(&value.trim());
+    let message = if is_true {
+        PAUSED.to_owned()
+    } else {
+        let value: String = value.chars().take(63).collect();
+        format!(
+            "{PAUSED}; its value {value:?} is neither true nor false and counts as true: remove the annotation quartet-operator.example.com/paused to resume"
+        )
+    };
+    Problem::new(Reason::Paused, message)
+}
+
 /// Status of a condition, and its reason and message.
 type Finding = (&'static str, Problem);
 
@@ -125,7 +140,7 @@ fn conditions(resource: &Resource, desired: &Summary, observed: &Observed) -> Ve
         workload,
         makes_pods: desired.is_err() || children.iter().any(|child| child.kind.has_pods),
         matches_desired: desired.is_ok() && matches_desired(children, observed),
-        paused: resource.paused,
+        paused: resource.paused.as_deref(),
         trouble: trouble::first(refusal, observed, failing_pods.as_ref()),
         pending: observed
             .unconfirmed
@@ -163,7 +178,7 @@ struct Inputs<'a> {
     makes_pods: bool,
     /// The desired children exist; they may not be rolled out yet.
     matches_desired: bool,
-    paused: bool,
+    paused: Option<&'a str>,
     /// The problem that makes the resource degraded.
     trouble: Option<Problem>,
     /// A problem, possibly transient, that only makes it not ready.
@@ -172,8 +187,8 @@ struct Inputs<'a> {
 
 impl Inputs<'_> {
     fn ready(&self) -> Finding {
-        if self.paused {
-            return ("Unknown", Problem::new(Reason::Paused, PAUSED));
+        if let Some(value) = self.paused {
+            return ("Unknown", pause(value));
         }
         if let Some(problem) = self.trouble.as_ref().or(self.pending.as_ref()) {
             return ("False", problem.clone());
@@ -239,10 +254,7 @@ impl Inputs<'_> {
 
     /// Why nothing more is applied at present.
     fn blocker(&self) -> Option<Problem> {
-        match self.paused {
-            true => Some(Problem::new(Reason::Paused, PAUSED)),
-            false => self.trouble.clone(),
-        }
+        self.paused.map(pause).or_else(|| self.trouble.clone())
     }
 
     /// Reports whether the desired children exist, and none creates pods.

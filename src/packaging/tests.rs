@@ -342,9 +342,9 @@ fn every_binding_gives_a_role_that_is_there_to_the_account_that_is_there() {
         .iter()
         .filter(|it| it["roleRef"].is_object())
         .collect::<Vec<_>>();
-    // Five of the manager, one in the overlay for one namespace and one in that of shards, one of a
-    // metrics reader, one of the storage migration, two of installers with OLM v1.
-    assert_eq!(bindings.len(), 11);
+    // Five of the manager, one in the overlay for one namespace, one of a metrics reader, one of the storage
+    // migration, two of installers with OLM v1.
+    assert_eq!(bindings.len(), 10);
     for binding in bindings {
         let (role, subject) = (&binding["roleRef"], &binding["subjects"][0]);
         let namespace = &binding["metadata"]["namespace"];

@@ -16,8 +16,6 @@ use serde_json::json;
 use super::body::Share;
 use crate::api::raw::Text;
 use crate::bounded;
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
 use crate::server::held_by;
 
 /// Maximum bytes of an error message: some errors quote their input.
@@ -119,8 +117,6 @@ pub(super) fn uid_of<'a>(
         ));
     }
     match request.ok_or("the review has no request")? {
-        #[cfg(test)]
-        Some(Text(_)) if twins::is(Twin::OtherUid) => Ok("other".into()),
         Some(Text(uid)) if !uid.is_empty() && uid.len() <= MOST_UID => Ok(uid),
         _ => Err("request.uid is missing, empty or too long".to_owned()),
     }

@@ -71,7 +71,7 @@ fn deployment(resource: &Value) -> Value {
         api_version: MEMCACHED.api_version.to_owned(),
         spec: quartet_operator::api::conversion::hub_spec(kind, &kind.spoke, spec, None),
         status: Default::default(),
-        paused: false,
+        paused: None,
     };
     let desired = operator.desired(&resource, &Settings::default());
     let children = desired.expect("a spec");

@@ -30,7 +30,6 @@ mod process;
 mod rejected_writes;
 mod rights;
 mod services;
-mod shards;
 mod shared;
 mod traces;
 mod trouble;

@@ -143,28 +143,6 @@ async fn exercise(env: &TestEnv) {
         .expect("applied");
     env.until_degraded(ELASTIC_WEB, "taken-too", "NameConflict")
         .await;
-    count_an_event(env).await;
-}
-
-/// Causes the same Event twice, so that its count is written.
-async fn count_an_event(env: &TestEnv) {
-    for paused in [json!("true"), json!(null), json!("true")] {
-        let annotations = json!({"quartet-operator.example.com/paused": paused});
-        let wanted = if paused.is_null() { "True" } else { "Unknown" };
-        env.patch(
-            NGINX,
-            "mine-nginxes",
-            json!({"metadata": {"annotations": annotations}}),
-        )
-        .await
-        .expect("patched");
-        env.until(NGINX, "mine-nginxes", "paused or resumed", |resource| {
-            condition(resource, "Ready").is_some_and(|ready| ready["status"] == wanted)
-        })
-        .await;
-    }
-    let counts = |request: &Request| request.resource == "events" && request.verb == "patch";
-    env.until_requested(counts).await;
 }
 
 /// Asserts that nothing was forbidden and that all requests were made as this ServiceAccount.

@@ -59,7 +59,7 @@ pub(crate) const LISTED: &[(&str, &str)] = &[
         "tests/install has an API server take it; tests/versions/migrate_storage.rs has its rights",
     ),
     (
-        "kubectl -n quartet-operator-system wait --for=condition=Complete --timeout=10m job/quartet-operator-storage-migration",
+        "kubectl -n quartet-operator-system wait --for=jsonpath='{.status.conditions[?(@.status==\"True\")].type}' --timeout=10m job/quartet-operator-storage-migration",
         "needs pods that run",
     ),
     (

@@ -31,7 +31,6 @@ const SOURCE: Plan = Plan {
         "kinds",
         "log_limit",
         "metric",
-        "shard",
         "trace_target",
     ],
 };
@@ -45,16 +44,9 @@ const CONTROLLERS: Plan = Plan {
 
 /// Whether a file is compiled for tests or fuzzing only, or is the root of a crate.
 pub(crate) fn is_left_out(path: &str) -> bool {
-    [
-        "tests",
-        "explorer",
-        "model.rs",
-        "fuzzing.rs",
-        "kube_runtime_faults",
-        "bin/",
-    ]
-    .iter()
-    .any(|part| path.contains(part))
+    ["tests", "explorer", "model.rs", "fuzzing.rs", "bin/"]
+        .iter()
+        .any(|part| path.contains(part))
         || ["mod.rs", "lib.rs", "main.rs"].contains(&path)
 }
 

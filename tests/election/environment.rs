@@ -50,7 +50,7 @@ pub(crate) fn start_behind(env: &TestEnv, name: &str, proxy: &faultproxy::Proxy)
 }
 
 fn start_by(env: &TestEnv, user: String, kubeconfig: &Value) -> Replica {
-    let (manager, kubeconfig) = env.start_replica(&user, kubeconfig, &[]);
+    let (manager, kubeconfig) = env.start_replica(&user, kubeconfig);
     Replica {
         manager: Some(manager),
         kubeconfig,

@@ -14,7 +14,6 @@ mod private;
 mod released;
 mod rendered;
 mod runbooks;
-mod shards;
 
 use std::collections::BTreeSet;
 
@@ -24,7 +23,7 @@ use graph::Graph;
 use rendered::{documents, kubectl, overlay, render, repository};
 
 /// Overlays that install everything.
-const WHOLE: [&str; 4] = ["default", "certmanager", "given-certificate", "shards"];
+const WHOLE: [&str; 3] = ["default", "certmanager", "given-certificate"];
 /// Overlays that can be added to any of those.
 const BESIDE: [&str; 3] = ["network-policy", "prometheus", "migrate-storage"];
 

@@ -38,8 +38,6 @@ fn an_invalid_flag_exits_64_and_is_named() {
     assert!(refusal(&nowhere, &[]).contains("/nowhere/config"));
     let namespace = "--leader-election-namespace=A";
     assert!(refusal(&[namespace], &[]).contains("\"A\""));
-    let selector = "--watch-label-selector=shard=a b";
-    assert!(refusal(&[selector], &[]).contains("\"shard=a b\": a value of a label"));
 }
 
 #[test]
@@ -68,11 +66,6 @@ fn every_flag_is_also_an_environment_variable() {
         ),
         ("MAX_REPLICAS", "-1", "--max-replicas"),
         ("WATCH_NAMESPACE", "Team", "\"Team\""),
-        (
-            "WATCH_LABEL_SELECTOR",
-            "a in b",
-            "--watch-label-selector: \"a in b\"",
-        ),
         ("MEMCACHED_IMAGE", "a b", "MEMCACHED_IMAGE"),
         ("NGINX_IMAGE", "a b", "NGINX_IMAGE"),
         ("HELLOWORLD_IMAGE", "a b", "HELLOWORLD_IMAGE"),

@@ -94,6 +94,6 @@ pub(crate) fn resource(operator: &dyn Operator) -> Resource {
         api_version: kind.api_version(&kind.hub),
         spec: stored(operator, true)["spec"].clone(),
         status: Status::default(),
-        paused: false,
+        paused: None,
     }
 }

@@ -95,7 +95,7 @@ fn our_pull_policy(image: &str) -> Value {
         api_version: "proxy.example.com/v1".to_owned(),
         spec: json!({"replicas": 1, "image": image}),
         status: Status::default(),
-        paused: false,
+        paused: None,
     };
     let Ok(children) = Nginx.desired(&resource, &Settings::default()) else {
         // We set no policy for images that the schema rejects.

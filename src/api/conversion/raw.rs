@@ -65,6 +65,7 @@ pub fn convert_into(
         return Err(ConversionError::NotAnObject { kind: kind.kind });
     };
     let from = version_of_object(kind, &object)?;
+    add_metadata(&mut object);
     let mut left_out = None;
     if from.name != to.name {
         data = take_data(&mut object);
@@ -118,6 +119,22 @@ fn version_of_object<'k>(
         kind: kind.kind,
         api_version: api_version.into_owned(),
     })
+}
+
+/// Adds empty metadata if there is none, or null. During a server-side apply, the API server converts
+/// objects from which it has removed all fields of a field manager, `metadata` included, and rejects an
+/// answer without it: "missing metadata in converted object".
+fn add_metadata(object: &mut Fields<'_>) {
+    match position(object, "metadata") {
+        Err(index) => object.insert(index, ("metadata".into(), Json::Object(Fields::new()))),
+        Ok(index) => {
+            if let Some((_, metadata @ (Json::Null | Json::Unparsed("null")))) =
+                object.get_mut(index)
+            {
+                *metadata = Json::Object(Fields::new());
+            }
+        }
+    }
 }
 
 fn field<'f, 'a>(object: &'f mut Fields<'a>, name: &str) -> Option<&'f mut Json<'a>> {

@@ -194,21 +194,6 @@ fn namespaces_are_a_list_and_each_must_be_a_label() {
 }
 
 #[test]
-fn the_label_selector_is_a_shard_and_an_invalid_one_is_rejected() {
-    assert_eq!(load(&[]).unwrap().shard, None);
-    assert_eq!(load(&["--watch-label-selector="]).unwrap().shard, None);
-    let shard = |selector| load(&["--watch-label-selector", selector]).unwrap().shard;
-    let one = shard("!example.com/shard,tier in (b,a)");
-    let selector = one.as_ref().map(Shard::selector);
-    assert_eq!(selector, Some("!example.com/shard,tier in (a,b)"));
-    assert_eq!(one, shard("tier in (a, b), !example.com/shard"));
-    let said = rejection(&["--watch-label-selector=tier in a"]);
-    for part in ["--watch-label-selector", "\"tier in a\"", "KEY in (VALUES)"] {
-        assert!(said.contains(part), "{said}");
-    }
-}
-
-#[test]
 fn a_blank_image_is_the_default_and_one_with_a_blank_in_it_is_rejected() {
     let digest = "registry.example.com:5000/memcached@sha256:0123456789abcdef";
     let environment = |name: &str| match name {

@@ -7,7 +7,6 @@ pub(super) mod meta;
 pub(super) mod owner;
 mod pod;
 mod resource;
-mod status_text;
 #[cfg(test)]
 mod tests;
 
@@ -16,4 +15,3 @@ pub(crate) use self::meta::Meta;
 pub(crate) use self::owner::Owner;
 pub(crate) use self::pod::{CachedPod, of_index, pod_index};
 pub(crate) use self::resource::CachedResource;
-pub(crate) use self::status_text::StatusText;

@@ -20,8 +20,6 @@ use tokio::time::Instant;
 pub(crate) use self::tombstones::MAX_ANSWER_DELAY;
 use self::tombstones::Tombstones;
 pub use crate::controller::object::{Object, ObjectKey};
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
 
 /// A change of an object.
 #[derive(Debug)]
@@ -142,8 +140,6 @@ impl<T: Object> Store<T> {
         let is_gone = state.tombstones.covers(object.uid(), version, now);
         let stored = state.objects.get(object.key());
         let newer = stored.filter(|stored| stored.resource_version() >= version);
-        #[cfg(test)]
-        let newer = newer.filter(|_| !twins::is(Twin::CacheRolledBack));
         if is_gone || newer.is_some() {
             return false;
         }

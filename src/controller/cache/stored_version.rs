@@ -50,19 +50,18 @@ struct Watcher<T> {
     discovery: Client,
     client: Client,
     namespace: Option<String>,
-    label_selector: Option<String>,
     watching: Option<Watching<T>>,
 }
 
-/// The resources of `kind`, in `namespace` or in all, that match `label_selector`, in the storage
-/// version: a list and its changes, and again after each change of the storage version.
+/// The resources of `kind`, in `namespace` or in all, in the storage version: a list and its
+/// changes, and again after each change of the storage version.
 ///
 /// `discovery` is for single requests, `client` for watches; see [`informer::watch`].
 pub(crate) fn watch<T>(
     kind: &'static Kind,
     discovery: Client,
     client: Client,
-    (namespace, label_selector): (Option<&str>, Option<&str>),
+    namespace: Option<&str>,
 ) -> impl Stream<Item = watcher::Result<Event<DecodeGuard<T>>>> + Send + use<T>
 where
     T: Decode + Send + Sync + 'static,
@@ -72,7 +71,6 @@ where
         discovery,
         client,
         namespace: namespace.map(str::to_owned),
-        label_selector: label_selector.map(str::to_owned),
         watching: None,
     };
     stream::unfold(watcher, async |mut watcher| {
@@ -124,8 +122,8 @@ impl<T: Decode + Send + Sync + 'static> Watcher<T> {
         let Kind { group, kind, .. } = self.kind;
         info!(group, kind, version = version.name, "watching");
         let resource = resource(self.kind, version);
-        let (selector, namespace) = (self.label_selector.as_deref(), self.namespace.as_deref());
-        let events = informer::watch(self.client.clone(), &resource, selector, namespace);
+        let namespace = self.namespace.as_deref();
+        let events = informer::watch(self.client.clone(), &resource, None, namespace);
         self.watching = Some(Watching {
             version,
             events: Box::pin(events),

@@ -127,7 +127,7 @@ fn a_cached_object_takes_the_documented_memory() {
         }),
     );
     let decode = |object: &Json<'_>| {
-        let mut child = CachedChild::decode(DEPLOYMENT, None, object)?;
+        let mut child = CachedChild::decode(DEPLOYMENT, object)?;
         // Not counted: only the Deployment of an older operator keeps a selector of its own.
         if let crate::operators::ChildState::Workload(workload) = &mut child.state {
             workload.preserved_selector = None;
@@ -140,7 +140,7 @@ fn a_cached_object_takes_the_documented_memory() {
         SERVICE,
         json!({"spec": {"type": "ClusterIP"}, "status": {}}),
     );
-    let decode = |object: &Json<'_>| CachedChild::decode(SERVICE, None, object);
+    let decode = |object: &Json<'_>| CachedChild::decode(SERVICE, object);
     let service = ("a Service", bytes(decode, service));
 
     let pod = json!({

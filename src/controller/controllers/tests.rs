@@ -105,7 +105,7 @@ fn child(name: &str, owners: &[Value]) -> Value {
 }
 
 fn deployment(object: &Value) -> Arc<CachedChild> {
-    Arc::new(CachedChild::decode(DEPLOYMENT, None, &Json::from(object)).unwrap())
+    Arc::new(CachedChild::decode(DEPLOYMENT, &Json::from(object)).unwrap())
 }
 
 fn waiting(number: u32) -> Resource {
@@ -117,7 +117,7 @@ fn waiting(number: u32) -> Resource {
         api_version: NGINX.to_owned(),
         spec: Value::Null,
         status: Status::default(),
-        paused: false,
+        paused: None,
     }
 }
 

@@ -15,22 +15,12 @@ use crate::operators::Problem;
 #[derive(Debug)]
 pub(crate) struct RepairLog<K> {
     objects: Mutex<HashMap<K, Repairs>>,
-    /// Applies of the same desired state within [`WINDOW`] after which the next one waits.
-    applies_max: usize,
 }
 
 impl<K> Default for RepairLog<K> {
     fn default() -> Self {
-        RepairLog::after(APPLIES_MAX)
-    }
-}
-
-impl<K> RepairLog<K> {
-    /// A log in which an apply waits after `applies_max` others.
-    pub(crate) fn after(applies_max: usize) -> Self {
         RepairLog {
             objects: Mutex::default(),
-            applies_max,
         }
     }
 }
@@ -56,7 +46,7 @@ impl<K: Clone + Eq + Hash> RepairLog<K> {
         }
         if objects.len() < OBJECTS_MAX {
             let repairs = objects.entry(key.clone());
-            let repairs = repairs.or_insert_with(|| Repairs::new(desired, self.applies_max));
+            let repairs = repairs.or_insert_with(|| Repairs::new(desired));
             repairs.applied(desired, now);
         }
     }
@@ -67,11 +57,6 @@ impl<K: Clone + Eq + Hash> RepairLog<K> {
             None => Decision::Apply,
             Some(repairs) => repairs.next(desired, Instant::now()),
         }
-    }
-
-    /// How much longer a wait for the object lasts, if there is one.
-    pub(crate) fn waits(&self, key: &K) -> Option<Duration> {
-        self.objects.lock().get(key)?.left(Instant::now())
     }
 
     /// Whether a wait has begun for the object, and the conflict is not known to be over.
@@ -115,7 +100,7 @@ impl<K: Clone + Eq + Hash> RepairLog<K> {
     }
 }
 
-/// The default of `RepairLog::applies_max`.
+/// Applies of the same desired state within [`WINDOW`] after which the next one waits.
 pub(crate) const APPLIES_MAX: usize = 6;
 /// The most objects that are tracked, about 200 bytes each. With so many, those without a write in the last
 /// minute are dropped; conflicts about further ones are not detected.
@@ -132,8 +117,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 struct Repairs {
     /// The desired state. Another desired state starts a new count.
     desired: u64,
-    applies_max: usize,
-    /// Times of recent applies; at most `applies_max`.
+    /// Times of recent applies; at most [`APPLIES_MAX`].
     applies: VecDeque<Instant>,
     /// The number of waits, and the end of the last one.
     waits: u32,
@@ -144,10 +128,9 @@ struct Repairs {
 
 impl Repairs {
     /// No applies yet of `desired`.
-    fn new(desired: u64, applies_max: usize) -> Self {
+    fn new(desired: u64) -> Self {
         Repairs {
             desired,
-            applies_max,
             applies: VecDeque::new(),
             waits: 0,
             until: None,
@@ -159,7 +142,7 @@ impl Repairs {
     fn applied(&mut self, desired: u64, now: Instant) {
         self.reset_if_other(desired);
         self.applies.push_back(now);
-        while self.applies.len() > self.applies_max {
+        while self.applies.len() > APPLIES_MAX {
             self.applies.pop_front();
         }
     }
@@ -171,7 +154,7 @@ impl Repairs {
             return Decision::Wait(self.problem.clone(), left);
         }
         let tries = if self.waits == 0 {
-            self.recent(now) < self.applies_max
+            self.recent(now) < APPLIES_MAX
         } else if self.is_retried() {
             if self.recent(now) == 0 {
                 // It stayed as desired for long enough: this is a new conflict.
@@ -212,7 +195,7 @@ impl Repairs {
 
     fn reset_if_other(&mut self, desired: u64) {
         if self.desired != desired {
-            *self = Repairs::new(desired, self.applies_max);
+            *self = Repairs::new(desired);
         }
     }
 
@@ -268,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_writer_that_answers_every_apply_is_answered_ever_more_rarely() {
-        let (mut repairs, mut now) = (Repairs::new(1, APPLIES_MAX), Instant::now());
+        let (mut repairs, mut now) = (Repairs::new(1), Instant::now());
         let (applies, waits) = fight(&mut repairs, &mut now, 7);
         assert_eq!(waits, [15, 30, 60, 120, 240, 300, 300]);
         assert_eq!(applies, APPLIES_MAX + 6, "one try after each wait");
@@ -276,7 +259,7 @@ mod tests {
 
     #[test]
     fn single_edits_are_put_back_at_once_for_ever() {
-        let (mut repairs, mut now) = (Repairs::new(1, APPLIES_MAX), Instant::now());
+        let (mut repairs, mut now) = (Repairs::new(1), Instant::now());
         for _ in 0..100 {
             now += Duration::from_secs(13);
             assert_eq!(repairs.next(1, now), Decision::Apply);
@@ -286,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_conflict_is_over_when_the_child_has_stayed_for_a_minute() {
-        let (mut repairs, mut now) = (Repairs::new(1, APPLIES_MAX), Instant::now());
+        let (mut repairs, mut now) = (Repairs::new(1), Instant::now());
         fight(&mut repairs, &mut now, 3);
         assert_eq!(repairs.next(1, now), Decision::Apply);
         repairs.applied(1, now);
@@ -310,7 +293,7 @@ mod tests {
 
     #[test]
     fn another_desired_state_does_not_wait() {
-        let (mut repairs, mut now) = (Repairs::new(1, APPLIES_MAX), Instant::now());
+        let (mut repairs, mut now) = (Repairs::new(1), Instant::now());
         fight(&mut repairs, &mut now, 6);
         assert_eq!(repairs.next(2, now), Decision::Apply);
         assert_eq!(repairs.settles_in(1, now), None);

@@ -1,16 +1,34 @@
 //! Selects the status changes that a person should see. Pure.
 
-use super::object::{Notice, Severity};
 use crate::api::Status;
 use crate::operators::{Reason, status};
 
+/// What an Event says.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::controller) struct Notice {
+    /// `Normal`, or `Warning`: a problem that users must solve.
+    pub(super) severity: &'static str,
+    /// CamelCase.
+    pub(super) reason: String,
+    /// A sentence.
+    pub(super) note: String,
+}
+
+impl Notice {
+    /// Information for users.
+    pub(in crate::controller) fn normal(reason: &str, note: impl Into<String>) -> Self {
+        let (reason, note) = (reason.to_owned(), note.into());
+        let severity = "Normal";
+        Self {
+            severity,
+            reason,
+            note,
+        }
+    }
+}
+
 /// The events for the change from one status to the next.
 pub(in crate::controller) fn transitions(before: &Status, after: &Status) -> Vec<Notice> {
-    let notice = |severity, reason: &str, note: &str| Notice {
-        severity,
-        reason: reason.to_owned(),
-        note: note.to_owned(),
-    };
     let trouble = |status| {
         status::condition(status, status::DEGRADED).filter(|degraded| degraded.status == "True")
     };
@@ -21,23 +39,25 @@ pub(in crate::controller) fn transitions(before: &Status, after: &Status) -> Vec
     let mut notices = Vec::new();
     match (trouble(before), trouble(after)) {
         (old, Some(new)) if old.is_none_or(|old| old.reason != new.reason) => {
-            notices.push(notice(Severity::Warning, &new.reason, &new.message));
+            notices.push(Notice {
+                severity: "Warning",
+                reason: new.reason.clone(),
+                note: new.message.clone(),
+            });
         }
         // Nothing is known of a paused resource.
         (Some(old), None) if !is_paused(after) => {
             let note = format!("{} is over", old.reason);
-            notices.push(notice(Severity::Normal, "Recovered", &note));
+            notices.push(Notice::normal("Recovered", note));
         }
         _ => {}
     }
     match (is_paused(before), is_paused(after)) {
-        (false, true) => notices.push(notice(
-            Severity::Normal,
+        (false, true) => notices.push(Notice::normal(
             Reason::Paused.as_str(),
             "paused by annotation: nothing is applied until it is removed",
         )),
-        (true, false) => notices.push(notice(
-            Severity::Normal,
+        (true, false) => notices.push(Notice::normal(
             "Resumed",
             "the annotation that paused it was removed: changes are applied again",
         )),
@@ -70,7 +90,7 @@ mod tests {
     /// `Type Reason: note` of each event.
     fn told(before: &Status, after: &Status) -> Vec<String> {
         let told = transitions(before, after).into_iter();
-        told.map(|it| format!("{:?} {}: {}", it.severity, it.reason, it.note))
+        told.map(|it| format!("{} {}: {}", it.severity, it.reason, it.note))
             .collect()
     }
 

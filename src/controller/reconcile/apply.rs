@@ -7,7 +7,6 @@ mod deletion;
 pub(super) mod error;
 pub(super) mod memo;
 mod ownership;
-mod shards;
 pub(super) mod wanted;
 
 use tracing::{debug, info};
@@ -24,8 +23,6 @@ use crate::controller::drift::stamp::Stamp;
 use crate::controller::reconcile::error_class::{self, ErrorClass};
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{Attempt, ServerMutated, Write, jittered_retry};
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
 use crate::operators::{Child, Resource, kept};
 
 impl Reconciler {
@@ -126,7 +123,6 @@ impl Reconciler {
                 let step = self.check_existing(wanted, ours, blocked, ensured).await?;
                 match step {
                     Step::Done => return Ok(()),
-                    Step::Again => return Box::pin(self.ensure_child(wanted, ensured)).await,
                     Step::Change { paced, had_slot } => (paced, had_slot),
                 }
             }
@@ -224,17 +220,14 @@ impl Reconciler {
         let mut metadata = wanted.metadata();
         let rollout = existing.and_then(|it| it.rollout);
         Stamp::new(wanted.resource, wanted.desired, rollout).put_on(&mut metadata);
-        let preconditions = existing;
-        #[cfg(test)]
-        let preconditions = preconditions.filter(|_| !twins::is(Twin::ApplyWithoutUid));
-        if let Some(existing) = preconditions {
+        if let Some(existing) = existing {
             let version = existing.resource_version.to_string();
             metadata.insert("uid".to_owned(), existing.uid.into());
             metadata.insert("resourceVersion".to_owned(), version.into());
         }
         let (at, manager, body) = (
             wanted.location(),
-            &self.field_manager,
+            self.kind.field_manager,
             wanted.body(metadata),
         );
         let force = existing.is_some();

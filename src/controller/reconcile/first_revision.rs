@@ -57,7 +57,7 @@ impl FirstRevision {
             // Lists a type without conversion: a list of resources fails while the conversion webhook
             // is unavailable, even if it is empty. No object has this name.
             let at = Location::of_child(DEPLOYMENT, &self.namespace, "-");
-            let list = self.caller.list_one(at, None).await?;
+            let list = self.caller.list_one(at).await?;
             Ok(revision_of(&list))
         });
         revision.await.copied()

@@ -7,8 +7,6 @@ use super::apply::wanted::Ensured;
 use super::reconciler::{Reconciler, STALE_RETRY};
 use crate::api_server::RequestError;
 use crate::controller::state::jittered_retry;
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
 use crate::operators::{Problem, Reason, Resource, status};
 
 /// When to reconcile the resource again without a new event.
@@ -137,13 +135,6 @@ impl Reconciler {
                     ..Outcome::default()
                 }
             }
-            #[cfg(test)]
-            Err(ApplyError::Failed(error)) if twins::is(Twin::StatusAhead) => {
-                return Ok(Outcome {
-                    failure: Some(error),
-                    ..Outcome::default()
-                });
-            }
             Err(ApplyError::Failed(error)) => {
                 patience = Some(PATIENCE_WITH_WRITES);
                 Outcome {
@@ -153,7 +144,6 @@ impl Reconciler {
                 }
             }
             Err(ApplyError::Stale) => return Err(Action::RequeueAfter(STALE_RETRY)),
-            Err(ApplyError::OtherShard(wait)) => return Err(Action::RequeueAfter(wait)),
             Err(ApplyError::ResourceGone) => return Err(Action::RequeueAfter(jittered_retry())),
             Err(ApplyError::NamespaceEnding) => return Err(Action::AwaitChange),
         };

@@ -20,7 +20,6 @@ use crate::controller::object::ObjectKey;
 use crate::controller::queue::Queue;
 use crate::controller::state::ReconcileStates;
 use crate::operators::{ChildKind, Operator, Settings};
-use crate::shard::{self, Shard};
 
 /// How long to wait for an outdated cache if no event arrives.
 pub(super) const STALE_RETRY: Duration = Duration::from_secs(1);
@@ -29,7 +28,6 @@ pub(super) const STALE_RETRY: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) settings: Settings,
-    pub(crate) shard: Option<Shard>,
     /// Maximum number of concurrent rollouts of changed defaults per kind; 0 means no limit.
     pub(crate) max_concurrent_rollouts: usize,
     pub(crate) caller: Caller,
@@ -44,9 +42,7 @@ pub(crate) struct Reconciler {
     pub(super) operator: &'static dyn Operator,
     pub(super) kind: &'static Kind,
     pub(super) controller: String,
-    pub(super) field_manager: Arc<str>,
     pub(super) settings: Settings,
-    pub(super) shard: Option<Shard>,
     pub(super) caller: Caller,
     pub(super) recorder: Recorder,
     pub(super) resources: Arc<Store<CachedResource>>,
@@ -62,9 +58,6 @@ pub(crate) struct Reconciler {
     pub(super) repeated_statuses: RepairLog<ObjectKey>,
     /// Repeated removals of the finalizer of an older operator, which may still run.
     pub(super) stripped: RepairLog<ObjectKey>,
-    /// Children that were adopted from another shard. A second time, while the resource has stayed in
-    /// this one, the selectors of the two overlap.
-    pub(super) shard_adoptions: RepairLog<(ChildKind, ObjectKey)>,
     /// Read before the first child is created, and before the first `Ready`.
     pub(super) first_revision: Arc<FirstRevision>,
 }
@@ -83,12 +76,7 @@ impl Reconciler {
             operator,
             kind,
             controller: kind.controller_name(),
-            field_manager: {
-                let shard = context.shard.as_ref().map(Shard::id);
-                shard::name_in(kind.field_manager, shard).into()
-            },
             settings: context.settings,
-            shard: context.shard,
             caller: context.caller,
             recorder: context.recorder,
             resources: Arc::clone(&handle.resources),
@@ -106,7 +94,6 @@ impl Reconciler {
             repairs: RepairLog::default(),
             repeated_statuses: RepairLog::default(),
             stripped: RepairLog::default(),
-            shard_adoptions: RepairLog::after(1),
             first_revision: context.first_revision,
         }
     }

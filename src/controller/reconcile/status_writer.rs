@@ -10,7 +10,7 @@ use tracing::{debug, info, warn};
 
 use crate::api::{Condition, Status};
 use crate::api_server::{Location, RequestError};
-use crate::controller::cache::cached::{CachedResource, StatusText};
+use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::decode::DecodeGuard;
 use crate::controller::call::Part;
 use crate::controller::drift::repairs::Decision;
@@ -19,8 +19,6 @@ use crate::controller::reconcile::outcome::Outcome;
 use crate::controller::reconcile::reconciler::{Reconciler, STALE_RETRY};
 use crate::controller::state::debounce::{Difference, is_rollout};
 use crate::controller::state::{Write, jittered_retry, key_of};
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
 use crate::operators::{Observed, Reason, Resource, Summary, status};
 
 impl Reconciler {
@@ -45,17 +43,10 @@ impl Reconciler {
             keep_pods(&mut wanted, &resource.status);
         }
         let wanted_text = serde_json::to_string(&wanted).unwrap_or_default();
-        let stored_text = cached.status.text();
+        let stored_text = &*cached.status;
         let is_as_wanted = wanted_text == stored_text
             // Something between the API server and this process may have written it anew.
-            || resource.status == wanted && is_same_json(&wanted_text, &stored_text);
-        #[cfg(test)]
-        let next_change = match twins::is(Twin::WriteAtRest) {
-            true => Some(Duration::from_secs(10)),
-            false => next_change,
-        };
-        #[cfg(test)]
-        let is_as_wanted = is_as_wanted && !twins::is(Twin::WriteAtRest);
+            || resource.status == wanted && is_same_json(&wanted_text, stored_text);
         if is_as_wanted {
             self.states.status_is_written(resource);
             return Ok(next_change);
@@ -118,14 +109,9 @@ impl Reconciler {
         let read = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": version});
         let add = format!(r#"{{"op":"add","path":"/status","value":{text}}}"#);
         let operations = format!("[{read},{add}]");
-        #[cfg(test)]
-        let operations = match twins::is(Twin::BlindStatus) {
-            true => format!("[{add}]"),
-            false => operations,
-        };
-        let manager = &self.field_manager;
+        let manager = self.kind.field_manager;
         // Until the cache has the answer: its event, which often comes first, enqueues nothing.
-        let write = Write::Status(StatusText::from(text));
+        let write = Write::Status(text.into());
         let _writing = self.states.writing(resource, write);
         let answer = self
             .caller

@@ -13,7 +13,6 @@ mod owned;
 mod paced;
 mod refused;
 mod requests;
-mod shards;
 mod status_conflicts;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Request, Response};
+use k8s_openapi::api::events::v1::Event;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -30,7 +30,7 @@ use crate::controller::cache::decode::Decode;
 use crate::controller::cache::store::Store;
 use crate::controller::call::Caller;
 use crate::controller::children::Children;
-use crate::controller::event::{Event, Recorder};
+use crate::controller::event::Recorder;
 use crate::controller::event_handlers::QueueHandle;
 use crate::controller::leadership::Leadership;
 use crate::controller::metrics::Metrics;
@@ -40,7 +40,6 @@ use crate::controller::reconcile::{Action, Context, FirstRevision, Reconciler};
 use crate::json::{Json, merge};
 use crate::operators::memcached::Memcached;
 use crate::operators::{DEPLOYMENT, Operator, Settings};
-use crate::shard::Shard;
 
 /// Answers one request, or never answers.
 type Script = dyn Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync;
@@ -75,23 +74,11 @@ impl Scenario {
         operator: &'static dyn Operator,
         script: impl Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync + 'static,
     ) -> Self {
-        Self::in_shard(None, operator, script)
-    }
-
-    /// The same scenario in a shard.
-    fn in_shard(
-        shard: Option<Shard>,
-        operator: &'static dyn Operator,
-        script: impl Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync + 'static,
-    ) -> Self {
         let (sent, sent_ever) = (Arc::<Log>::default(), Arc::<Log>::default());
         let version = Arc::new(AtomicU32::new(1));
         let (log, script): (_, Arc<Script>) = (Arc::clone(&sent), Arc::new(script));
         let resources = Arc::<Store<_>>::default();
-        let children = Arc::new(Children::new(
-            operator.owns(),
-            shard.as_ref().map(Shard::id),
-        ));
+        let children = Arc::new(Children::new(operator.owns()));
         let (everything, versions) = (Arc::clone(&sent_ever), Arc::clone(&version));
         let cached = Arc::clone(&resources);
         let busy = Arc::<Mutex<Option<Duration>>>::default();
@@ -154,7 +141,6 @@ impl Scenario {
         let caller = Caller::new(kube::Client::new(service, "default"), Leadership::sole());
         let context = Context {
             settings: Settings::default(),
-            shard,
             max_concurrent_rollouts: 1,
             first_revision: Arc::new(FirstRevision::known(caller.clone(), 0)),
             caller,
@@ -184,7 +170,7 @@ impl Scenario {
     fn told(&self) -> Vec<String> {
         let mut recorded = self.recorded.lock().expect("not poisoned");
         let events = std::iter::from_fn(|| recorded.try_recv().ok());
-        events.map(|event| event.key.notice.reason).collect()
+        events.map(|event| event.reason.unwrap()).collect()
     }
 
     /// The resource as in a watch event, with a later version than any before.

@@ -19,8 +19,6 @@ use crate::controller::object::ObjectKey;
 use crate::controller::queue::Queue;
 use crate::controller::reconcile::{Action, Failure};
 use crate::controller::state::jittered_retry;
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
 
 /// Timeout of one reconcile: several calls of at most 10 s each.
 pub(crate) const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -121,10 +119,6 @@ fn conclude(
             queue.add_after(key.clone(), delay);
             ReconcileResult::RequeueAfter
         }
-        #[cfg(test)]
-        Ok(Ok(Err(_))) if twins::is(Twin::EndsAtError) => return Err(Fenced),
-        #[cfg(test)]
-        Ok(Ok(Err(_))) if twins::is(Twin::NoRetry) => ReconcileResult::Error,
         Ok(Ok(Err(Failure { error, .. }))) if error.is_fenced() => {
             debug!(%error, "the reconcile was aborted");
             return Err(Fenced);

@@ -114,7 +114,7 @@ impl Leases {
     pub(super) fn watch(&self) -> impl Stream<Item = watcher::Result<Option<Object>>> + use<> {
         let api: Api<Object> = Api::namespaced(self.watches.clone(), &self.namespace);
         let name = self.name.clone();
-        let events = relisting(move |_page_size| watch_object(api.clone(), &name));
+        let events = relisting(move || watch_object(api.clone(), &name));
         // The watcher itself retries at once.
         events.then(|event| async {
             if event.is_err() {

@@ -24,7 +24,6 @@ use super::namespace::pod_namespace;
 use super::requests::RequestCounter;
 use crate::config::{Config, LeaderElection};
 use crate::packaging::names;
-use crate::shard::{self, Shard};
 use candidate::TIMING;
 use clock::Moment;
 pub(super) use driver::{Driver, ElectionLost};
@@ -65,7 +64,7 @@ impl Election {
             calls: access.for_calls(&clients.config, requests),
             watches: clients.watches.clone(),
             namespace,
-            name: lease(config),
+            name: names::LEASE.to_owned(),
             identity: identity(),
             timing: TIMING,
         })))
@@ -77,11 +76,6 @@ impl Election {
         let metrics = metrics::Metrics::registered(registry, &leases.name);
         Driver::new(leases, metrics, Moment::now)
     }
-}
-
-/// The name of the Lease: one for each shard.
-pub(super) fn lease(config: &Config) -> String {
-    shard::name_in(names::LEASE, config.shard.as_ref().map(Shard::id))
 }
 
 /// The host name, which in a cluster is the name of the pod, and random digits: a restarted process

@@ -117,16 +117,3 @@ fn attributes_are_decoded_and_the_name_and_version_have_defaults() {
     let named = resource(&given(&pairs), Some("c".to_owned()));
     assert_eq!(value(&named, "service.name").as_deref(), Some("c"));
 }
-
-#[test]
-fn the_counters_of_spans_are_among_the_metrics() {
-    let traces = Traces {
-        provider: SdkTracerProvider::builder().build(),
-        spans: Spans::default(),
-    };
-    let mut registry = Registry::default();
-    traces.register(&mut registry);
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-    assert!(text.contains("trace_spans_total"), "{text}");
-}

@@ -50,7 +50,7 @@ fn named(operator: &dyn Operator, name: &str, spec: Value) -> Resource {
         api_version: operator.kind().api_version(&operator.kind().hub),
         spec,
         status: Status::default(),
-        paused: false,
+        paused: None,
     }
 }
 

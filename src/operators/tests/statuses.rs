@@ -212,7 +212,7 @@ fn a_refused_spec_is_degraded_and_what_serves_goes_on_serving() {
 #[test]
 fn a_paused_resource_is_neither_ready_nor_not() {
     let mut paused = memcached(5);
-    paused.paused = true;
+    paused.paused = Some("true".to_owned());
     assert_eq!(
         all(&status(&Memcached, &paused, &at_rest(3))),
         [
@@ -229,6 +229,25 @@ fn a_paused_resource_is_neither_ready_nor_not() {
         ),
         ("False", "Paused")
     );
+}
+
+#[test]
+fn a_pause_with_an_unclear_value_says_how_to_resume() {
+    let message = |value: &str| {
+        let mut paused = memcached(5);
+        paused.paused = Some(value.to_owned());
+        let status = status(&Memcached, &paused, &at_rest(3));
+        condition(&status, "Ready").message.clone()
+    };
+    for value in ["1", "t", "T", "true", "True", "TRUE", " true "] {
+        assert_eq!(message(value), "paused by annotation: nothing is applied");
+    }
+    for value in ["", "yes", "on", "tRUE"] {
+        let expected = format!(
+            "paused by annotation: nothing is applied; its value {value:?} is neither true nor false and counts as true: remove the annotation quartet-operator.example.com/paused to resume"
+        );
+        assert_eq!(message(value), expected);
+    }
 }
 
 #[test]

@@ -25,15 +25,8 @@ const DASHBOARDS: [(&str, &str); 3] = [
     ("webhooks.json", "quartet-operator-webhooks"),
 ];
 
-/// Labels that a scrape, or a shard, adds to every series.
-const OF_EVERY_SERIES: [&str; 6] = [
-    "job",
-    "namespace",
-    "pod",
-    "instance",
-    "exported_namespace",
-    "shard",
-];
+/// Labels that a scrape adds to every series.
+const OF_EVERY_SERIES: [&str; 5] = ["job", "namespace", "pod", "instance", "exported_namespace"];
 
 /// Not runbooks: the index, and a page for the links in the alerts of 0.1.0.
 const OTHER_PAGES: [&str; 2] = ["README.md", "QuartetOperatorReconcilePanics.md"];
@@ -149,9 +142,7 @@ fn each_alert_is_complete_and_links_its_runbook_in_this_repository() {
 #[test]
 fn each_alert_looks_at_the_manager_alone() {
     let job = ("job".to_owned(), format!("=\"{METRICS_SERVICE}\""));
-    // Of any shard, too.
-    let lease = format!("=~\"{}.*\"", LEASE.replace('.', "[.]"));
-    let lease = ("name".to_owned(), lease);
+    let lease = ("name".to_owned(), format!("=\"{LEASE}\""));
     for alert in alerts() {
         for (metric, matchers) in selectors(text(&alert, "expr")) {
             assert!(matchers.contains(&job), "{metric} in {alert}");

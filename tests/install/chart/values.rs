@@ -1,9 +1,10 @@
 //! Each value appears where it belongs, and an invalid one is rejected with a message.
 
+use k8s_openapi::ByteString;
 use quartet_operator::packaging::kinds;
 use serde_json::{Value, json};
 
-use super::{bundle, chart, deployment, find, modes, template};
+use super::{authority, bundle, chart, deployment, find, modes, template};
 
 #[test]
 fn a_provided_certificate_is_mounted_and_its_authority_is_registered() {
@@ -36,6 +37,24 @@ fn a_provided_certificate_is_mounted_and_its_authority_is_registered() {
 }
 
 #[test]
+fn the_text_that_openssl_writes_before_a_certificate_is_accepted() {
+    let text = format!(
+        "Certificate:\n    Data:\n        Version: 3\n{}",
+        authority()
+    );
+    let objects = chart(&json!({
+        "certificates": {"mode": "provided", "provided": {"caBundle": text}},
+    }));
+    let crd = objects
+        .iter()
+        .find(|it| it["kind"] == "CustomResourceDefinition")
+        .expect("a CRD");
+    let client = &crd["spec"]["conversion"]["webhook"]["clientConfig"];
+    let bundle = serde_json::to_value(ByteString(text.into())).expect("base64");
+    assert_eq!(client["caBundle"], bundle);
+}
+
+#[test]
 fn each_value_appears_where_it_belongs() {
     let digest = format!("sha256:{}", "0".repeat(64));
     let objects = chart(&json!({
@@ -57,8 +76,13 @@ fn each_value_appears_where_it_belongs() {
     }));
     let spec = &deployment(&objects)["spec"];
     assert_eq!(spec["replicas"], 1);
-    // A PodDisruptionBudget for one replica would block every drain.
-    assert!(objects.iter().all(|it| it["kind"] != "PodDisruptionBudget"));
+    // With `minAvailable: 1`, one replica would block every drain.
+    let budget = objects
+        .iter()
+        .find(|it| it["kind"] == "PodDisruptionBudget")
+        .expect("a budget");
+    assert_eq!(budget["spec"]["maxUnavailable"], 1);
+    assert_eq!(budget["spec"].get("minAvailable"), None);
     let pod = &spec["template"]["spec"];
     assert_eq!(pod["imagePullSecrets"], json!([{"name": "registry"}]));
     assert_eq!(pod["priorityClassName"], "operators");

@@ -60,7 +60,7 @@ pub(super) fn children(
         api_version: format!("{}/{}", kind.group, write.api_version),
         spec: quartet_operator::api::conversion::hub_spec(kind, version, spec, annotations),
         status: Default::default(),
-        paused: false,
+        paused: None,
     };
     let bodies = |image: &str| -> Result<Vec<Child>, String> {
         let images = operator.image().map(|it| (it.variable, image.to_owned()));

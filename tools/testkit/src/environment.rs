@@ -73,22 +73,16 @@ impl TestEnv {
         kubeconfig
     }
 
-    /// Starts one of several managers that elect a leader in this namespace, with `flags` in addition.
-    /// Returns it and the file of its kubeconfig, which the caller removes.
-    pub fn start_replica(
-        &self,
-        user: &str,
-        kubeconfig: &Value,
-        flags: &[String],
-    ) -> (Manager, PathBuf) {
+    /// Starts one of several managers that elect a leader in this namespace. Returns it and the file
+    /// of its kubeconfig, which the caller removes.
+    pub fn start_replica(&self, user: &str, kubeconfig: &Value) -> (Manager, PathBuf) {
         let file = std::env::temp_dir().join(format!("{user}.kubeconfig"));
         std::fs::write(&file, kubeconfig.to_string()).expect("written");
-        let of_every_replica = [
+        let flags = [
             "--leader-elect".to_owned(),
             format!("--leader-election-namespace={}", self.namespace),
             format!("--watch-namespace={}", self.namespace),
         ];
-        let flags = [&of_every_replica, flags].concat();
         (Manager::start(&file, &flags), file)
     }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{converted, object};
 use crate::api::conversion::{ConversionError, DATA_ANNOTATION, convert};
 use crate::api::{elasticweb, memcached};
+use crate::operators::kinds;
 
 fn spoke_memcached(spec: Value) -> Value {
     object(
@@ -158,4 +159,33 @@ fn what_is_not_an_object_of_the_kind_is_named() {
             "{error}"
         );
     }
+}
+
+/// During a server-side apply, the API server converts an object without the fields of a field manager,
+/// and rejects an answer whose metadata is absent or null.
+#[test]
+fn an_object_without_metadata_gets_an_empty_one() {
+    for kind in kinds() {
+        for (from, to) in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
+            let api_version = |version| kind.api_version(version);
+            let pruned = json!({
+                "apiVersion": api_version(from), "kind": kind.kind, "status": {"replicas": 1},
+            });
+            let expected = json!({
+                "apiVersion": api_version(to), "kind": kind.kind, "metadata": {},
+                "status": {"replicas": 1},
+            });
+            assert_eq!(converted(kind, &pruned, to), expected);
+            let mut null = pruned.clone();
+            null["metadata"] = Value::Null;
+            assert_eq!(converted(kind, &null, to), expected);
+        }
+    }
+    // The annotation has a place there.
+    let kind = &memcached::KIND;
+    let hub = json!({
+        "apiVersion": kind.api_version(&kind.hub), "kind": kind.kind, "spec": {"memory": 128},
+    });
+    let back = converted(kind, &converted(kind, &hub, &kind.spoke), &kind.hub);
+    assert_eq!(back["spec"], hub["spec"]);
 }

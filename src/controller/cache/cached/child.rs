@@ -6,15 +6,12 @@ use super::meta::{Meta, of_meta};
 use super::owner::Owner;
 use crate::controller::cache::decode::Decode;
 use crate::controller::cache::store::Store;
-use crate::controller::drift::fingerprint::Fingerprint;
+use crate::controller::drift::fingerprint::{self, Fingerprint};
 use crate::controller::drift::managed_fields;
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::object::{Object, ObjectKey};
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
 use crate::json::Json;
 use crate::operators::{ChildKind, ChildState, DEPLOYMENT, ObservedWorkload, kept};
-use crate::shard::ShardId;
 
 /// Longest selector of an older operator that is kept, as JSON. Those that exist have three labels. The API
 /// server rejects the applies of a Deployment with a longer one, since a selector is immutable.
@@ -27,8 +24,7 @@ pub(crate) struct CachedChild {
     pub(crate) owner: Option<Owner>,
     /// Hash of the metadata, see [`managed_fields::digest`].
     pub(super) digest: u64,
-    /// Fingerprint of the fields that the owner's field manager applied; `None` if it never did, or
-    /// if that of another shard did too.
+    /// Fingerprint of the fields that the owner's field manager applied; `None` if it never did.
     pub(crate) fingerprint: Option<Fingerprint>,
     /// The stamp of the operator's last write.
     pub(crate) stamp: Option<Stamp>,
@@ -45,8 +41,6 @@ tokio::task_local! {
 #[derive(Clone)]
 pub(crate) struct Watched {
     pub(crate) kind: ChildKind,
-    /// The shard of this process.
-    pub(crate) shard: Option<ShardId>,
     /// What is known of them.
     pub(crate) store: Arc<Store<CachedChild>>,
 }
@@ -66,23 +60,18 @@ impl CachedChild {
         WATCHED.sync_scope(watched, watch)
     }
 
-    /// Decodes an object of the type `kind`, as the API server sends it to the manager of `shard`.
+    /// Decodes an object of the type `kind`, as the API server sends it.
     ///
     /// # Errors
     /// The reason, for the log.
-    pub(crate) fn decode(
-        kind: ChildKind,
-        shard: Option<ShardId>,
-        object: &Json<'_>,
-    ) -> Result<Self, String> {
-        Self::decode_after(kind, shard, object, |_| None)
+    pub(crate) fn decode(kind: ChildKind, object: &Json<'_>) -> Result<Self, String> {
+        Self::decode_after(kind, object, |_| None)
     }
 
     /// As [`CachedChild::decode`]. The applied fields of the `earlier` state of the object are reused if they
     /// cannot have changed: reading them is most of the work, and nearly all events are of the status.
     fn decode_after(
         kind: ChildKind,
-        shard: Option<ShardId>,
         object: &Json<'_>,
         earlier: impl FnOnce(&ObjectKey) -> Option<Arc<CachedChild>>,
     ) -> Result<Self, String> {
@@ -98,8 +87,6 @@ impl CachedChild {
         let is_unchanged = |earlier: &Arc<CachedChild>| {
             child.meta.generation > 0 && earlier.digest == child.digest
         };
-        #[cfg(test)]
-        let is_unchanged = |earlier: &_| is_unchanged(earlier) || twins::is(Twin::ReadOnce);
         let earlier = earlier(&child.meta.key).filter(is_unchanged);
         let mut preserved_selector = None;
         if let Some(earlier) = earlier {
@@ -111,7 +98,7 @@ impl CachedChild {
             child.stamp = Stamp::of(object);
             if let Some(owner) = &child.owner {
                 let manager = owner.field_manager();
-                child.fingerprint = managed_fields::of_observed(object, &manager, shard);
+                child.fingerprint = fingerprint::of_observed(object, &manager);
                 if kind == DEPLOYMENT {
                     let controller = owner.controller_name();
                     preserved_selector = kept::selector_of(object, &controller, &owner.name)
@@ -166,8 +153,8 @@ impl Decode for CachedChild {
     fn from_json(object: &Json<'_>) -> Result<Self, String> {
         let watched = WATCHED.try_with(Watched::clone);
         let watched = watched.map_err(|_| "a child outside of a watch of its type")?;
-        let Watched { kind, shard, store } = watched;
-        CachedChild::decode_after(kind, shard, object, |key| store.get(key))
+        let Watched { kind, store } = watched;
+        CachedChild::decode_after(kind, object, |key| store.get(key))
     }
 }
 

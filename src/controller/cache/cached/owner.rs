@@ -81,7 +81,7 @@ impl Owner {
         self.kind.to_ascii_lowercase()
     }
 
-    /// The field manager of its kind in all shards, without the identity of one.
+    /// The field manager of its kind.
     pub(super) fn field_manager(&self) -> String {
         format!("{FIELD_MANAGER_PREFIX}{}", self.controller_name())
     }

@@ -6,7 +6,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde::Deserialize;
 
 use super::meta::{Meta, of_meta, text};
-use super::status_text::StatusText;
 use crate::api::conversion::DATA_ANNOTATION;
 use crate::controller::cache::decode::Decode;
 use crate::controller::legacy::finalizers::LegacyFinalizer;
@@ -30,11 +29,11 @@ pub(crate) struct CachedResource {
     /// Annotation `quartet-operator.example.com/conversion-data`.
     pub(crate) conversion_data: Option<Box<str>>,
     /// Status, or empty.
-    pub(crate) status: StatusText,
+    pub(crate) status: Box<str>,
     /// The finalizer of an older operator.
     pub(crate) legacy_finalizer: Option<LegacyFinalizer>,
-    /// Annotation `quartet-operator.example.com/paused: "true"`.
-    pub(crate) paused: bool,
+    /// Value of the annotation `quartet-operator.example.com/paused`, if it pauses the resource.
+    pub(crate) paused: Option<Box<str>>,
 }
 
 impl CachedResource {
@@ -46,7 +45,7 @@ impl CachedResource {
             conditions: Vec<ConditionView>,
         }
         // An older operator may have stored values that do not fit this type.
-        let status: Conditions = serde_json::from_str(&self.status.text()).unwrap_or_default();
+        let status: Conditions = serde_json::from_str(&self.status).unwrap_or_default();
         status.conditions
     }
 
@@ -91,12 +90,20 @@ impl Decode for CachedResource {
             conversion_data: annotation(DATA_ANNOTATION).map(Into::into),
             status: object
                 .get("status")
-                .map(|status| StatusText::from(&*canonical(status)))
+                .map(|status| canonical(status).into())
                 .unwrap_or_default(),
             legacy_finalizer: LegacyFinalizer::of(metadata),
-            paused: annotation(PAUSED) == Some("true"),
+            paused: annotation(PAUSED)
+                .filter(|value| pauses(value))
+                .map(Into::into),
         })
     }
+}
+
+/// Reports whether this value of the annotation pauses a resource: all that Go's `strconv.ParseBool` does
+/// not read as false. A typo must not undo what an administrator does by hand meanwhile.
+fn pauses(value: &str) -> bool {
+    !["0", "f", "F", "false", "False", "FALSE"].contains(&value.trim())
 }
 
 /// The text of a value as we write it, if the API server wrote it: compact, and with sorted members.

@@ -104,12 +104,37 @@ fn decoding_takes_whatever_there_is_and_refuses_only_what_has_no_version() {
         "spec": [], "status": {"conditions": {"type": 1}, "replicas": "many"},
     });
     for owned in owned_types(OPERATORS) {
-        assert!(CachedChild::decode(owned.kind, None, &Json::from(&odd)).is_ok());
+        assert!(CachedChild::decode(owned.kind, &Json::from(&odd)).is_ok());
     }
     assert!(CachedPod::from_json(&Json::from(&odd)).is_ok());
     assert!(CachedResource::from_json(&Json::from(&odd)).is_ok());
     assert!(CachedResource::from_json(&Json::from(&json!({}))).is_err());
     assert!(CachedResource::from_json(&Json::from(&json!({"metadata": {"name": "a"}}))).is_err());
+}
+
+#[test]
+fn a_resource_is_paused_by_whatever_is_not_false() {
+    let paused = |value: Value| {
+        let object = json!({
+            "metadata": {
+                "name": "a",
+                "namespace": "b",
+                "uid": "c",
+                "resourceVersion": "1",
+                "annotations": {"quartet-operator.example.com/paused": value},
+            },
+        });
+        CachedResource::from_json(&Json::from(&object))
+            .expect("a resource")
+            .paused
+    };
+    for value in ["0", "f", "F", "false", "False", "FALSE", " false "] {
+        assert_eq!(paused(value.into()), None);
+    }
+    for value in ["true", "True", "TRUE", "1", "yes", "", "true "] {
+        assert_eq!(paused(value.into()).as_deref(), Some(value));
+    }
+    assert_eq!(paused(Value::Null), None);
 }
 
 #[test]
@@ -119,7 +144,7 @@ fn of_a_condition_only_what_a_status_needs_is_kept() {
             "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "9"},
             "status": {"conditions": [{"type": type_, "status": status, "reason": reason, "message": "é".repeat(400)}]},
         });
-        let child = CachedChild::decode(DEPLOYMENT, None, &Json::from(&object)).expect("decodes");
+        let child = CachedChild::decode(DEPLOYMENT, &Json::from(&object)).expect("decodes");
         child.workload().expect("it makes pods").clone()
     };
     // Cut at a character's border.
@@ -150,7 +175,6 @@ async fn a_child_is_decoded_as_what_is_watched_and_not_without_a_watch() {
         let decode = async { CachedChild::from_json(&Json::from(&object)).expect("decodes") };
         let watched = Watched {
             kind: owned.kind,
-            shard: None,
             store: Arc::default(),
         };
         let child = CachedChild::watched_as(watched, decode).await;
@@ -168,11 +192,7 @@ async fn decoded(
     if let Some(earlier) = earlier {
         assert!(store.put_written(earlier.clone()));
     }
-    let watched = Watched {
-        kind,
-        shard: None,
-        store,
-    };
+    let watched = Watched { kind, store };
     let text = object.to_string();
     let decode = async { serde_json::from_str::<DecodeGuard<CachedChild>>(&text) };
     let guard = CachedChild::watched_as(watched, decode).await;
@@ -203,7 +223,7 @@ async fn a_child_is_decoded_after_an_earlier_state_as_it_is_without_one() {
     let owned = json!({"f:spec": {"f:replicas": {}, "f:template": {"f:spec": {"f:hostname": {}}}}});
     let first = object(1, "1", &owned, json!({}));
     let earlier = decoded(DEPLOYMENT, &first, None).await;
-    let whole = CachedChild::decode(DEPLOYMENT, None, &Json::from(&first)).expect("decodes");
+    let whole = CachedChild::decode(DEPLOYMENT, &Json::from(&first)).expect("decodes");
     assert!(whole.fingerprint.is_some());
     assert_eq!(earlier.fingerprint, whole.fingerprint);
     for later in [
@@ -254,7 +274,7 @@ fn spec_and_status_are_as_we_write_them_although_go_escapes_more() {
     let guard: DecodeGuard<CachedResource> = serde_json::from_str(text).expect("JSON");
     let resource = guard.into_decoded().expect("decodes");
     assert_eq!(&*resource.spec, r#"{"image":"a&b"}"#);
-    assert_eq!(resource.status.text(), r#"{"message":"<1"}"#);
+    assert_eq!(&*resource.status, r#"{"message":"<1"}"#);
     let text = text.replace("\\u0026", "-");
     let guard: DecodeGuard<CachedResource> = serde_json::from_str(&text).expect("JSON");
     assert_eq!(

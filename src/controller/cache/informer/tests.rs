@@ -235,7 +235,7 @@ async fn a_write_that_a_list_missed_is_dropped_when_the_watch_never_tells_of_it(
 
 #[test]
 fn a_dead_watch_is_noticed_within_a_minute_and_renewed_before_it_is_cut() {
-    let config = watch_config(Some("app=x"), 100);
+    let config = watch_config(Some("app=x"));
     let margin = 5; // kube_runtime::watcher::WATCH_IDLE_TIMEOUT_MARGIN
     assert!(
         config

@@ -7,9 +7,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
-
 /// How long the answer to a write may arrive after a deletion or a list: longer than the deadline of
 /// any call.
 pub(crate) const MAX_ANSWER_DELAY: Duration = Duration::from_secs(60);
@@ -40,10 +37,6 @@ impl Tombstones {
 
     /// Whether the object was deleted at `version` or later.
     pub(super) fn covers(&mut self, uid: &str, version: u64, now: Instant) -> bool {
-        #[cfg(test)]
-        if twins::is(Twin::NoTombstones) {
-            return false;
-        }
         self.expire(now);
         self.by_uid
             .get(uid)

@@ -60,7 +60,7 @@ impl Server {
 
     fn watch(&self) -> Events<CachedResource> {
         let (discovery, client) = (self.client.clone(), self.client.clone());
-        Box::pin(watch(&KIND, discovery, client, (None, None)))
+        Box::pin(watch(&KIND, discovery, client, None))
     }
 }
 

@@ -144,7 +144,6 @@ fn options(client: kube::Client) -> Options {
         workers: 2,
         max_concurrent_rollouts: 10,
         namespaces: BTreeSet::new(),
-        shard: None,
         metrics: Arc::new(Metrics::register(&mut Registry::default())),
         leadership: Leadership::sole(),
     }

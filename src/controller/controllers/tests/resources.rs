@@ -46,7 +46,7 @@ fn a_resource_wakes_when_it_differs_and_is_dropped_from_the_queue_when_it_is_gon
     );
     assert_eq!(scene.enqueued(), NOBODY, "nothing of it differs");
     let mut paused = resource("ns", "web", "uid", 3);
-    paused.paused = true;
+    paused.paused = Some("true".into());
     let change = Change::Updated {
         old: Arc::clone(&old),
         new: Arc::new(paused),

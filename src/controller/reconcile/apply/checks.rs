@@ -25,8 +25,6 @@ use crate::operators::{ChildSummary, Problem, Reason, Resource, status};
 pub(super) enum Step {
     /// Nothing: it is as desired, or not changed now.
     Done,
-    /// The checks: it was adopted from another shard.
-    Again,
     /// An apply, `paced` if it takes part in a paced rollout. `had_slot`: so did the one before.
     Change { paced: bool, had_slot: bool },
 }
@@ -70,7 +68,7 @@ impl Reconciler {
         spec: u64,
     ) -> Option<(Vec<ChildSummary>, Ensured)> {
         let memo = self.memos.of(&resource.uid, spec);
-        let (expected, children) = memo.filter(|_| !resource.paused)?;
+        let (expected, children) = memo.filter(|_| resource.paused.is_none())?;
         let is_wanted = |kind, name: &str| {
             let mut children = children.iter();
             children.any(|child| child.kind == kind && child.name == name)
@@ -97,7 +95,7 @@ impl Reconciler {
     /// changed now. `blocked`: the last attempt.
     ///
     /// # Errors
-    /// An [`ApplyError`] of a read, [`ApplyError::Stale`], [`ApplyError::OtherShard`], or that of
+    /// An [`ApplyError`] of a read, [`ApplyError::Stale`], or that of
     /// [`Reconciler::check_blocked`].
     pub(super) async fn check_existing(
         &self,
@@ -123,11 +121,6 @@ impl Reconciler {
         if let Some(conflict) = self.check_repairs(wanted, true).await? {
             ensured.problem.get_or_insert(conflict);
             return Ok(Step::Done);
-        }
-        // Stamped, but not by the field manager of this shard.
-        let is_of_other_shard = ours.fingerprint.is_none() && stamp.is_some();
-        if is_of_other_shard && self.adopt_from_shard(wanted, None).await?.is_some() {
-            return Ok(Step::Again);
         }
         // Before the slot: it would be taken and given back without a rollout.
         self.check_blocked(wanted, blocked)?;
@@ -270,7 +263,7 @@ impl Reconciler {
         }
         let kind = wanted.child.kind.kind;
         self.metrics.field_conflict(&self.controller, kind);
-        let manager = &*self.field_manager;
+        let manager = self.kind.field_manager;
         let who = FieldConflict::of(&wanted.child.body, &live, manager).describe(manager);
         let message = format!(
             "{kind} {}: {who}; nothing is applied for {} s, make one of the writers stop",

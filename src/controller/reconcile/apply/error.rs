@@ -33,11 +33,9 @@ pub(crate) enum ApplyError {
     Failed(RequestError),
     /// The resource has changed since it was read. Neither children nor status are written.
     Stale,
-    /// Another shard has the children. Neither they nor the status are written for this time.
-    OtherShard(Duration),
     /// The namespace is being deleted, and the resource with it.
     NamespaceEnding,
-    /// The resource is deleted, being deleted, or in another shard, even if the cache does not show it.
+    /// The resource is deleted or being deleted, even if the cache does not show it.
     ResourceGone,
 }
 

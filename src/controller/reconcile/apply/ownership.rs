@@ -14,18 +14,15 @@ use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::call::Part;
 use crate::controller::children::{name_conflict, terminating};
 use crate::controller::drift::absorb::absorb_list;
+use crate::controller::drift::fingerprint;
 use crate::controller::drift::stamp::Stamp;
-use crate::controller::drift::{fingerprint, managed_fields};
-use crate::controller::event::{Notice, Severity};
+use crate::controller::event::Notice;
 use crate::controller::legacy::adoption;
 use crate::controller::object::version_of;
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{jittered_retry, key_of};
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
 use crate::json::Json;
 use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
-use crate::shard::Shard;
 
 impl Reconciler {
     /// Reserves the name of a child. Returns the cached child, if the resource owns it. Returns `None` if there
@@ -86,11 +83,9 @@ impl Reconciler {
         if let Some(stamp) = Stamp::of(&Json::from(&object)) {
             self.check_generation(wanted.resource, stamp).await?;
         }
-        let manager = &*self.field_manager;
+        let manager = self.kind.field_manager;
         let mut resource_version = version_of(&object).unwrap_or(0);
-        if let Some(adopted) = self.adopt_from_shard(wanted, Some(&object)).await? {
-            resource_version = version_of(&adopted).unwrap_or(0);
-        } else if fingerprint::of_observed(&Json::from(&object), manager).is_none() {
+        if fingerprint::of_observed(&Json::from(&object), manager).is_none() {
             // The old selector and ports match the existing pods; the new ones only those of the
             // rollout.
             let is_service = wanted.child.kind == SERVICE;
@@ -122,7 +117,7 @@ impl Reconciler {
         at: Location<'_>,
         patch: &Value,
     ) -> Result<Value, RequestError> {
-        let (manager, patch) = (&*self.field_manager, patch.to_string());
+        let (manager, patch) = (self.kind.field_manager, patch.to_string());
         self.caller
             .json_patch(at, Part::Object, manager, &patch)
             .await
@@ -149,8 +144,9 @@ impl Reconciler {
             return Ok(());
         }
         let live = found(self.caller.get(wanted.location()).await)?;
-        let base = self.kind.field_manager;
-        if live.is_none_or(|live| managed_fields::was_applied(&Json::from(&live), base)) {
+        let manager = self.kind.field_manager;
+        let was_applied = |live| fingerprint::of_observed(&Json::from(&live), manager).is_some();
+        if live.is_none_or(was_applied) {
             return Ok(());
         }
         let problem = name_conflict(kind, &key, None);
@@ -160,10 +156,6 @@ impl Reconciler {
     /// A child is missing. If it may have existed before, checks that the resource still exists in the
     /// generation that was read, before the child is created again.
     pub(super) async fn check_owner(&self, resource: &Resource) -> Result<(), ApplyError> {
-        #[cfg(test)]
-        if twins::is(Twin::ChildOfDeadOwner) {
-            return Ok(());
-        }
         // In this order: the loss is removed after the resource has left the cache, which may happen
         // concurrently.
         let key = key_of(resource);
@@ -197,8 +189,6 @@ impl Reconciler {
             conversion::hub_spec(self.kind, version, spec, annotations)
         });
         let is_same = spec.as_ref() == Some(&resource.spec);
-        #[cfg(test)]
-        let is_same = is_same || twins::is(Twin::GenerationOnly);
         match is_same && generation_of(&live) <= resource.generation {
             true => Ok(()),
             false => Err(ApplyError::Stale),
@@ -208,10 +198,6 @@ impl Reconciler {
     /// Whether the API server has the children as cached. Reads only those that have not changed since
     /// this process leads: the first lists may have come from an outdated API server.
     pub(crate) async fn is_current(&self, ensured: &Ensured) -> Result<bool, RequestError> {
-        #[cfg(test)]
-        if twins::is(Twin::FirstListTrusted) {
-            return Ok(true);
-        }
         for Expected { kind, key, .. } in &ensured.expected {
             let Some(cached) = self.children.cached(kind, key) else {
                 return Ok(false);
@@ -221,7 +207,7 @@ impl Reconciler {
                 continue;
             }
             let at = Location::of_child(kind, key.namespace(), key.name());
-            let found = self.caller.list_one(at, None).await?;
+            let found = self.caller.list_one(at).await?;
             let now = found.pointer("/items/0").and_then(version_of);
             if now != Some(cached) {
                 let (kind, name) = (kind.kind, key.name());
@@ -235,8 +221,7 @@ impl Reconciler {
     /// The resource as it is in the API server now.
     ///
     /// # Errors
-    /// [`ApplyError::ResourceGone`] if it is deleted, being deleted, in another shard, or replaced by
-    /// another of that name.
+    /// [`ApplyError::ResourceGone`] if it is deleted, being deleted, or replaced by another of that name.
     pub(super) async fn live(&self, resource: &Resource) -> Result<Value, ApplyError> {
         let at = Location {
             api_version: &resource.api_version,
@@ -244,14 +229,13 @@ impl Reconciler {
             namespace: &resource.namespace,
             name: &resource.name,
         };
-        let labels = self.shard.as_ref().map(Shard::selector);
-        let mut found = self.caller.list_one(at, labels).await?;
+        let mut found = self.caller.list_one(at).await?;
         let live = found.pointer_mut("/items/0").map(Value::take);
         let live = live.unwrap_or_default();
         let of = |field: &str| live.pointer(&format!("/metadata/{field}"));
         let is_it = of("uid").and_then(Value::as_str) == Some(&resource.uid);
         if !is_it || of("deletionTimestamp").is_some() {
-            debug!("the resource is deleted or in another shard");
+            debug!("the resource is deleted");
             return Err(ApplyError::ResourceGone);
         }
         Ok(live)
@@ -259,11 +243,8 @@ impl Reconciler {
 
     fn record_adoption(&self, wanted: Wanted<'_>) {
         let (kind, name) = (wanted.child.kind.kind, &wanted.child.name);
-        let notice = Notice {
-            severity: Severity::Normal,
-            reason: "Adopted".to_owned(),
-            note: format!("{kind} {name}, which an older operator made, is kept from now on"),
-        };
+        let note = format!("{kind} {name}, which an older operator made, is kept from now on");
+        let notice = Notice::normal("Adopted", note);
         info!(
             child = kind,
             child_name = name,
@@ -279,7 +260,7 @@ impl Reconciler {
         wanted: Wanted<'_>,
         field: &str,
     ) -> Result<Option<u64>, RequestError> {
-        let (at, manager) = (wanted.location(), &*self.field_manager);
+        let (at, manager) = (wanted.location(), self.kind.field_manager);
         let object = self.caller.get(at).await?;
         let Some(patch) = absorb_list(&object, manager, field) else {
             return Ok(None);

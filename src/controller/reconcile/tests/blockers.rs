@@ -98,7 +98,7 @@ async fn a_blocked_child_does_not_block_another_of_its_type_with_the_same_body()
         api_version: "cache.example.com/v1".to_owned(),
         spec: Value::Null,
         status: Status::default(),
-        paused: false,
+        paused: None,
     };
     let attempt = |name: &str| Attempt {
         kind: CONFIG_MAP,

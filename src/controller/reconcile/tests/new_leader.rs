@@ -36,7 +36,7 @@ async fn another_leader_finds_what_is_rolling_in_the_cache() {
 #[tokio::test(start_paused = true)]
 async fn a_rollout_that_this_leader_does_not_go_on_with_takes_no_place() {
     for (what, namespace, known, generation) in [
-        ("deleted, or of another shard", "ns", None, 2),
+        ("deleted", "ns", None, 2),
         ("replaced by another of that name", "ns", Some("later"), 2),
         ("of a namespace that is not watched", "other", None, 2),
         ("changed by somebody since", "ns", Some("o"), 3),

@@ -1,15 +1,11 @@
 //! Errors of the stream: how long each is waited out, and when there is a new list.
 
-use std::convert::Infallible;
 use std::sync::Mutex;
 
 use futures::stream;
-use kube::client::Body;
-use kube::core::GroupVersionKind;
 use serde_json::json;
 
 use super::*;
-use crate::api_server::AnswerTooLong;
 
 #[tokio::test(start_paused = true)]
 async fn errors_are_waited_out_ever_longer_and_counted_by_status_code() {
@@ -102,7 +98,7 @@ async fn a_resource_version_is_given_up_on_410_and_on_no_other_error() {
     };
     let begun = Arc::new(Mutex::new(0));
     let count = Arc::clone(&begun);
-    let events = relisting(move |_| {
+    let events = relisting(move || {
         *count.lock().unwrap() += 1;
         let events: [Item; 4] = [Ok(Event::Init), refused(500), refused(410), refused(410)];
         stream::iter(events)
@@ -122,51 +118,10 @@ async fn after_an_api_server_that_was_away_there_is_a_new_list() {
             error.into(),
         )))
     };
-    let events = relisting(move |_| stream::iter([Ok(Event::Init), away()] as [Item; 2]));
+    let events = relisting(move || stream::iter([Ok(Event::Init), away()] as [Item; 2]));
     let events: Vec<Item> = events.take(4).collect().await;
     let lists = events.iter().filter(|it| matches!(it, Ok(Event::Init)));
     assert_eq!(lists.count(), 2);
-}
-
-#[tokio::test]
-async fn after_a_page_that_is_too_long_the_pages_are_smaller() {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&asked);
-    let server = tower::service_fn(move |request: http::Request<Body>| {
-        let query = request.uri().query().unwrap_or_default();
-        let mut fields = query.split('&');
-        let limit = fields.find_map(|field| field.strip_prefix("limit="));
-        // A watch has none.
-        let limit: Option<u32> = limit.map(|limit| limit.parse().unwrap());
-        log.lock().unwrap().extend(limit);
-        let page = json!({"metadata": {"resourceVersion": "7"}, "items": [json_of("a", 1)]});
-        let (code, answer) = match limit {
-            None => (410, Ok(json!(status(410)).to_string())),
-            Some(..=6) => (200, Ok(page.to_string())),
-            Some(_) => (200, Err(AnswerTooLong { most: 10 << 20 })),
-        };
-        let answer = http::Response::builder()
-            .status(code)
-            .body(one_frame(answer));
-        async { Ok::<_, Infallible>(answer.unwrap()) }
-    });
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Thing"));
-    let client = Client::new(server, "default");
-    let events = watch::<Thing>(client, &resource, None, None);
-    // The second list follows a watch that is refused.
-    let events: Vec<Item> = events.take(15).collect().await;
-    assert_eq!(*asked.lock().unwrap(), [100, 25, 6, 100, 25, 6]);
-    for list in [6, 14] {
-        assert!(matches!(&events[list], Ok(Event::InitDone)), "{events:?}");
-    }
-}
-
-/// A body of one frame, or an error.
-fn one_frame<E: std::error::Error + Send + Sync + 'static>(
-    frame: Result<String, E>,
-) -> impl hyper::body::Body<Data = hyper::body::Bytes, Error = E> + Send + 'static {
-    let frame = frame.map(|text| hyper::body::Frame::data(text.into()));
-    http_body_util::StreamBody::new(stream::iter([frame]))
 }
 
 #[tokio::test(start_paused = true)]
