@@ -32,7 +32,7 @@ use crate::budget::{METRICS, SCRAPE_BYTES, SCRAPES};
 use crate::certificates::{self, directory, in_memory};
 use crate::config::{Config, MetricsSecurity};
 use crate::names::METRICS_PATH;
-use crate::server::{Serving, held_by};
+use crate::server::{Serving, held};
 use crate::webhook::{ServeError, server_config};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -183,7 +183,7 @@ async fn scrape(State(served): State<Arc<Served>>, request: Request) -> Response
     });
     match answer.await {
         Ok(Ok((text, share))) => {
-            let body = Body::from(held_by(text.into_bytes(), share));
+            let body = held(text.into_bytes(), Some(share));
             ([(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response()
         }
         Ok(Err(_)) | Err(_) => {

@@ -2,21 +2,17 @@
 //! the API server. Independent of the kind of review.
 
 use std::borrow::Cow;
-use std::convert::Infallible;
 use std::fmt;
-use std::sync::Arc;
 
-use axum::body::Body;
-use axum::http::{HeaderValue, Response, StatusCode, header};
-use futures::stream;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use kube::core::Status;
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::body::Share;
 use crate::api::raw::Text;
 use crate::bounded;
-use crate::server::held_by;
+use crate::server::held;
 
 /// Maximum bytes of an error message: some errors quote their input.
 const MOST_MESSAGE: usize = 300;
@@ -31,8 +27,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
-    /// One piece, or several of about `STEP_BYTES`.
-    pub(super) body: Vec<Vec<u8>>,
+    pub(super) body: Vec<u8>,
 }
 
 /// A failure with this code, and the reason that belongs to it in apimachinery's
@@ -54,18 +49,12 @@ pub(super) fn failure(code: StatusCode, message: &str) -> Status {
 
 impl Answer {
     /// A review.
-    pub(super) fn review(review: &impl Serialize) -> Self {
-        serde_json::to_vec(review).map_or_else(
-            |error| {
-                let message = format!("cannot write the answer: {error}");
-                Self::rejection(StatusCode::INTERNAL_SERVER_ERROR, &message)
-            },
-            |body| Self::text(vec![body]),
-        )
+    pub(super) fn review(review: &Value) -> Self {
+        Self::text(review.to_string().into_bytes())
     }
 
     /// A review that is already encoded as JSON.
-    pub(super) fn text(body: Vec<Vec<u8>>) -> Self {
+    pub(super) fn text(body: Vec<u8>) -> Self {
         let status = StatusCode::OK;
         Self { status, body }
     }
@@ -77,26 +66,19 @@ impl Answer {
             "apiVersion": "v1", "kind": "Status", "status": failure.status, "message": message,
             "reason": failure.reason, "code": failure.code,
         });
-        Self {
-            status,
-            body: vec![body.to_string().into_bytes()],
-        }
+        let body = body.to_string().into_bytes();
+        Self { status, body }
     }
 
-    /// The response, which keeps `share` until it is written to the connection.
-    pub(super) fn into_response(self, mut share: Share) -> Response<Body> {
-        let length = self.body.iter().map(Vec::len).sum::<usize>();
-        share.shrink_to(length);
-        let share = Arc::new(share);
-        let pieces = self.body.into_iter();
-        let pieces =
-            pieces.map(move |piece| Ok::<_, Infallible>(held_by(piece, Arc::clone(&share))));
-        let mut response = Response::new(Body::from_stream(stream::iter(pieces)));
-        *response.status_mut() = self.status;
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, JSON);
-        headers.insert(header::CONTENT_LENGTH, length.into());
+    /// The response, which keeps what it needs of `memory` until it is written to the connection.
+    pub(super) fn holding(self, mut memory: Option<OwnedSemaphorePermit>) -> Response {
+        if let Some(permit) = &mut memory {
+            drop(permit.split(permit.num_permits().saturating_sub(self.body.len())));
+        }
+        let body = held(self.body, memory);
+        let mut response = (self.status, [(header::CONTENT_TYPE, JSON)], body).into_response();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, RETRY_AFTER);
         }
         response
@@ -129,22 +111,24 @@ pub(super) fn beginning_of(error: &dyn fmt::Display) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::budget::CALL_BYTES;
+    use std::sync::Arc;
+
+    use axum::body::HttpBody as _;
     use tokio::sync::Semaphore;
+
+    use super::*;
 
     #[tokio::test]
     async fn an_answer_keeps_its_memory_until_it_is_written() {
-        let memory = Arc::new(Semaphore::new(CALL_BYTES));
-        let mut share = Share::new(&memory);
-        share.grow(CALL_BYTES).unwrap();
-        let answer = Answer::text(vec![vec![b'x'; 3], vec![b'y'; 4]]);
-        let response = answer.into_response(share);
-        assert_eq!(response.headers()[header::CONTENT_LENGTH], "7");
-        assert_eq!(memory.available_permits(), CALL_BYTES - 7);
-        let body = axum::body::to_bytes(response.into_body(), 7).await;
-        assert_eq!(body.unwrap(), "xxxyyyy");
-        assert_eq!(memory.available_permits(), CALL_BYTES);
+        let memory = Arc::new(Semaphore::new(9));
+        let all = Arc::clone(&memory).try_acquire_many_owned(9).unwrap();
+        let response = Answer::text(b"answer".to_vec()).holding(Some(all));
+        assert_eq!(response.body().size_hint().exact(), Some(6));
+        assert_eq!(memory.available_permits(), 3);
+        let body = axum::body::to_bytes(response.into_body(), 9).await.unwrap();
+        assert_eq!(body, "answer");
+        drop(body);
+        assert_eq!(memory.available_permits(), 9);
     }
 
     #[test]
@@ -163,7 +147,7 @@ mod tests {
         ] {
             let rejection = Answer::rejection(StatusCode::from_u16(code).unwrap(), "no");
             assert_eq!(rejection.status.as_u16(), code);
-            let body: serde_json::Value = serde_json::from_slice(&rejection.body.concat()).unwrap();
+            let body: serde_json::Value = serde_json::from_slice(&rejection.body).unwrap();
             let expected = serde_json::json!({
                 "apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "no",
                 "reason": reason, "code": code,
@@ -179,8 +163,7 @@ mod tests {
             (StatusCode::OK, None),
             (StatusCode::PAYLOAD_TOO_LARGE, None),
         ] {
-            let share = Share::new(&Arc::new(Semaphore::new(0)));
-            let response = Answer::rejection(code, "no").into_response(share);
+            let response = Answer::rejection(code, "no").holding(None);
             assert_eq!(response.status(), code);
             let headers = response.headers();
             assert_eq!(

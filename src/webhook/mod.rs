@@ -63,7 +63,7 @@ pub async fn serve(
         tls: Some(server_config(certificates, minimum)?),
         router: handlers.router(),
         limits: WEBHOOKS,
-        counters: handlers.counters,
+        counters: handlers.metrics.server,
         stopping,
     };
     Ok(serving.run(shutdown).await?)

@@ -6,11 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::response::Response;
 use axum::routing::post;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::field::Empty;
@@ -18,16 +18,15 @@ use tracing::{Instrument as _, info_span};
 
 use super::admission::{self, Admission};
 use super::answer::Answer;
-use super::body::{self, Share};
+use super::body::{self, Received};
 use super::conversion::{self, Converter};
-use super::metrics::{EndpointMetrics, Metrics};
+use super::metrics::Metrics;
 use super::nesting::{MOST_NESTED, is_too_deep};
 use super::paths;
 use crate::api::Kind;
 use crate::bounded::shortened;
-use crate::budget::{ADMISSION_BODY, CALL_BYTES, COMPUTATIONS, CONVERSION_BODY};
+use crate::budget::{ADMISSION_BODY, CALL_BYTES, COMPUTATIONS, CONVERSION_BODY, CONVERSION_SHARES};
 use crate::log_limit::LogLimit;
-use crate::server::Counters;
 use crate::trace_target::{TRACES, adopt};
 
 /// Bodies of at least this size are handled on a blocking thread: they take a millisecond, which would
@@ -38,15 +37,13 @@ const LARGE_BODY: usize = 256 * 1024;
 #[derive(Debug, Clone)]
 pub struct Handlers {
     endpoints: Vec<Arc<Endpoint>>,
-    /// Metrics of the listener.
-    pub(super) counters: Counters,
+    pub(super) metrics: Metrics,
 }
 
 #[derive(Debug)]
 struct Endpoint {
     path: String,
     task: Task,
-    series: EndpointMetrics,
     metrics: Metrics,
     /// Bytes of the bodies and answers of all endpoints.
     memory: Arc<Semaphore>,
@@ -64,39 +61,38 @@ impl Handlers {
     /// The endpoints of `kinds`: one for the admission of each version, and one for all conversions.
     /// `max_replicas` is the maximum number of pods per resource, 0 for no limit.
     pub fn new(kinds: &[&'static Kind], max_replicas: u32, metrics: &Metrics) -> Self {
-        let admissions = kinds.iter().flat_map(|kind| {
-            [&kind.spoke, &kind.hub].map(|version| {
-                let task = Task::Admit(Admission {
+        let mut tasks = Vec::new();
+        for &kind in kinds {
+            metrics.converts(kind);
+            for version in [&kind.spoke, &kind.hub] {
+                let admission = Admission {
                     kind,
                     version,
                     max_replicas,
-                });
-                (paths::validate(kind, version), task)
-            })
-        });
-        for kind in kinds {
-            metrics.converts(kind);
+                };
+                tasks.push((paths::validate(kind, version), Task::Admit(admission)));
+            }
         }
         let kinds = kinds.to_vec();
-        let conversion = (
+        tasks.push((
             paths::CONVERT.to_owned(),
             Task::Convert(Converter { kinds }),
-        );
+        ));
         let memory = Arc::new(Semaphore::new(CALL_BYTES));
         let computations = Arc::new(Semaphore::new(COMPUTATIONS));
-        let endpoint = |(path, task): (String, Task)| {
+        let endpoints = tasks.into_iter().map(|(path, task)| {
+            metrics.endpoint(&path);
             Arc::new(Endpoint {
-                series: metrics.endpoint(&path),
+                path,
+                task,
                 metrics: metrics.clone(),
                 memory: Arc::clone(&memory),
                 computations: Arc::clone(&computations),
-                path,
-                task,
             })
-        };
+        });
         Self {
-            endpoints: admissions.chain([conversion]).map(endpoint).collect(),
-            counters: metrics.server.clone(),
+            endpoints: endpoints.collect(),
+            metrics: metrics.clone(),
         }
     }
 
@@ -105,8 +101,8 @@ impl Handlers {
     pub fn answer(&self, path: &str, body: &[u8]) -> Option<(u16, Vec<u8>)> {
         let mut endpoints = self.endpoints.iter();
         let endpoint = endpoints.find(|endpoint| endpoint.path == path)?;
-        let Answer { status, body } = endpoint.answer(body, &mut Share::new(&endpoint.memory));
-        Some((status.as_u16(), body.concat()))
+        let Answer { status, body } = endpoint.answer(body);
+        Some((status.as_u16(), body))
     }
 
     /// The routes. A request carries the address of its client as an extension.
@@ -124,14 +120,13 @@ impl Handlers {
     }
 }
 
-fn rejected(code: StatusCode, message: &str) -> Response<Body> {
-    let share = Share::new(&Arc::new(Semaphore::new(0)));
-    Answer::rejection(code, message).into_response(share)
+fn rejected(code: StatusCode, message: &str) -> Response {
+    Answer::rejection(code, message).holding(None)
 }
 
-async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response<Body> {
+async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response {
     let began = Instant::now();
-    let _in_flight = endpoint.series.started();
+    let _in_flight = endpoint.metrics.started(&endpoint.path);
     let span = info_span!(
         target: TRACES,
         "webhook call",
@@ -145,14 +140,13 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response<Body> {
     adopt(&span, request.headers());
     let peer = request.extensions().get::<SocketAddr>().copied();
     let declared = declared_length(request.headers());
-    let mut share = Share::new(&endpoint.memory);
     let answered = async {
-        match read(&endpoint, request, declared, &mut share).await {
-            Ok(body) => answer(&endpoint, body, share).await,
-            Err(rejection) => (rejection, share),
+        match read(&endpoint, request, declared).await {
+            Ok(received) => answer(&endpoint, received).await,
+            Err(rejection) => (rejection, None),
         }
     };
-    let (answer, share) = answered.instrument(span.clone()).await;
+    let (answer, memory) = answered.instrument(span.clone()).await;
     let status = answer.status.as_u16();
     // Unsigned numbers become text in a trace.
     span.record("http.response.status_code", i64::from(status));
@@ -160,13 +154,18 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response<Body> {
         span.record("otel.status_code", "ERROR");
         span.in_scope(|| endpoint.log_failure(&answer, declared, peer));
     }
-    endpoint.series.answered(status, began.elapsed());
-    answer.into_response(share)
+    let metrics = &endpoint.metrics;
+    metrics.answered(&endpoint.path, status, began.elapsed());
+    answer.holding(memory)
+}
+
+fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
 }
 
 /// The Content-Length. A number that overflows exceeds any limit.
 fn declared_length(headers: &HeaderMap) -> Option<usize> {
-    let length = headers.get(header::CONTENT_LENGTH)?.to_str().ok()?;
+    let length = header(headers, header::CONTENT_LENGTH)?;
     Some(length.parse().unwrap_or(usize::MAX))
 }
 
@@ -175,54 +174,57 @@ async fn read(
     endpoint: &Endpoint,
     request: Request,
     declared: Option<usize>,
-    share: &mut Share,
-) -> Result<Vec<u8>, Answer> {
-    let (parts, body) = request.into_parts();
-    let header = |name| parts.headers.get(name)?.to_str().ok();
-    let media_type = header(header::CONTENT_TYPE).and_then(|value| value.split(';').next());
-    let encoding = header(header::CONTENT_ENCODING).unwrap_or("identity");
-    let is_json =
-        media_type.is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"));
+) -> Result<Received, Answer> {
+    let headers = request.headers();
+    let media_type = header(headers, header::CONTENT_TYPE).unwrap_or_default();
+    let (media_type, _) = media_type.split_once(';').unwrap_or((media_type, ""));
+    let encoding = header(headers, header::CONTENT_ENCODING).unwrap_or("identity");
+    let is_json = media_type.trim().eq_ignore_ascii_case("application/json");
     if !is_json || !encoding.eq_ignore_ascii_case("identity") {
         let message = "reviews are sent as application/json, without a Content-Encoding";
-        return Err(Answer::rejection(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            message,
-        ));
+        let code = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return Err(Answer::rejection(code, message));
     }
-    let (limit, copies) = match endpoint.task {
+    let (limit, shares) = match endpoint.task {
         Task::Admit(_) => (ADMISSION_BODY, 1),
-        // The answer is about as long.
-        Task::Convert(_) => (CONVERSION_BODY, 2),
+        Task::Convert(_) => (CONVERSION_BODY, CONVERSION_SHARES),
     };
-    body::read(share, body, declared, limit, copies)
-        .await
-        .map_err(|error| Answer::rejection(error.code(), &error.to_string()))
+    body::read(
+        &endpoint.memory,
+        request.into_body(),
+        declared,
+        limit,
+        shares,
+    )
+    .await
+    .map_err(|error| Answer::rejection(error.code(), &error.to_string()))
 }
 
-/// The answer to `body`, and the memory that it takes.
-async fn answer(endpoint: &Arc<Endpoint>, body: Vec<u8>, mut share: Share) -> (Answer, Share) {
-    if body.len() < LARGE_BODY {
-        return (endpoint.answer(&body, &mut share), share);
+/// The answer to a body, and their memory.
+async fn answer(
+    endpoint: &Arc<Endpoint>,
+    received: Received,
+) -> (Answer, Option<OwnedSemaphorePermit>) {
+    let Received { text, memory } = received;
+    if text.len() < LARGE_BODY {
+        return (endpoint.answer(&text), memory);
     }
     let computing = Arc::clone(endpoint);
     let permit = Arc::clone(&endpoint.computations).acquire_owned().await;
-    spawn_blocking(move || {
-        let answer = computing.answer(&body, &mut share);
-        drop((body, permit));
-        (answer, share)
-    })
-    .await
-    .unwrap_or_else(|_| {
+    // The thread holds the memory, because it does not end if the client disconnects.
+    let computed = spawn_blocking(move || {
+        let answer = computing.answer(&text);
+        drop((text, permit));
+        (answer, memory)
+    });
+    computed.await.unwrap_or_else(|_| {
         let code = StatusCode::INTERNAL_SERVER_ERROR;
-        let rejection = Answer::rejection(code, "the server is stopping");
-        (rejection, Share::new(&endpoint.memory))
+        (Answer::rejection(code, "the server is stopping"), None)
     })
 }
 
 impl Endpoint {
-    /// `share` grows with the answer.
-    fn answer(&self, body: &[u8], share: &mut Share) -> Answer {
+    fn answer(&self, body: &[u8]) -> Answer {
         let Ok(body) = std::str::from_utf8(body) else {
             return Answer::rejection(StatusCode::BAD_REQUEST, "the body is not UTF-8");
         };
@@ -232,7 +234,7 @@ impl Endpoint {
         }
         self.guarded(body, |body| match &self.task {
             Task::Admit(admission) => admission.answer(body, &self.metrics),
-            Task::Convert(converter) => converter.answer(body, &self.metrics, share),
+            Task::Convert(converter) => converter.answer(body, &self.metrics),
         })
     }
 
@@ -240,8 +242,7 @@ impl Endpoint {
     fn log_failure(&self, answer: &Answer, declared: Option<usize>, peer: Option<SocketAddr>) {
         static FAILED: LogLimit = LogLimit::new();
         if let Some(omitted) = FAILED.admit() {
-            let text = answer.body.concat();
-            let text = String::from_utf8_lossy(&text);
+            let text = String::from_utf8_lossy(&answer.body);
             tracing::warn!(
                 path = self.path,
                 status = answer.status.as_u16(),
@@ -278,6 +279,7 @@ impl Endpoint {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
     use futures::future::join_all;
     use prometheus_client::encoding::text::encode;
     use prometheus_client::registry::Registry;
@@ -301,7 +303,7 @@ mod tests {
                 json!({"apiVersion": api_version, "kind": kind, "request": {"uid": "u-1"}});
             let answer = endpoint.guarded(&review.to_string(), |_| panic!("on purpose"));
             assert_eq!(answer.status, StatusCode::OK);
-            let answer: Value = serde_json::from_slice(&answer.body.concat()).unwrap();
+            let answer: Value = serde_json::from_slice(&answer.body).unwrap();
             assert_eq!(answer["kind"], json!(kind));
             assert_eq!(answer["response"]["uid"], json!("u-1"));
             match endpoint.task {

@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 
 use kube::core::Status;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::api::raw::{Envelope, Structured, Text};
@@ -88,35 +89,11 @@ impl Request<'_> {
 
 /// The answer to the request with this uid: its warnings, or why it is rejected.
 pub(super) fn answer(uid: &str, result: Result<Vec<String>, Box<Status>>) -> Answer {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct AnsweredReview<'a> {
-        api_version: &'static str,
-        kind: &'static str,
-        response: Response<'a>,
+    let mut response = json!({"uid": uid, "allowed": result.is_ok()});
+    match result {
+        Ok(warnings) if warnings.is_empty() => {}
+        Ok(warnings) => response["warnings"] = json!(warnings),
+        Err(status) => response["status"] = json!(status),
     }
-    #[derive(Serialize)]
-    struct Response<'a> {
-        uid: &'a str,
-        allowed: bool,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        status: Option<Box<Status>>,
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        warnings: Vec<String>,
-    }
-    let allowed = result.is_ok();
-    let (warnings, status) = match result {
-        Ok(warnings) => (warnings, None),
-        Err(status) => (Vec::new(), Some(status)),
-    };
-    Answer::review(&AnsweredReview {
-        api_version: API_VERSION,
-        kind: KIND,
-        response: Response {
-            uid,
-            allowed,
-            status,
-            warnings,
-        },
-    })
+    Answer::review(&json!({"apiVersion": API_VERSION, "kind": KIND, "response": response}))
 }

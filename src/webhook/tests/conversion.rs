@@ -6,14 +6,7 @@ use crate::api::conversion::{
     ANNOTATIONS_LIMIT_BYTES, Converted, DATA_ANNOTATION, convert,
     tests::generators::arbitrary_object,
 };
-use crate::webhook::body::Share;
 use crate::webhook::conversion::Converter;
-
-/// The memory of a call without others.
-fn unlimited() -> Share {
-    let all = tokio::sync::Semaphore::new(crate::budget::CALL_BYTES);
-    Share::new(&Arc::new(all))
-}
 
 /// Checks an answer as the API server's webhook converter does: returns each object, or the error
 /// message. Follows `getConvertedObjectsFromResponse`, `validateConvertedObject` and
@@ -96,9 +89,9 @@ fn restored(original: &Value, converted: &Value) -> Result<Value, String> {
 fn answered(review: &Value) -> Value {
     let metrics = Metrics::register(&mut Registry::default());
     let converter = Converter { kinds: kinds() };
-    let answer = converter.answer(&review.to_string(), &metrics, &mut unlimited());
+    let answer = converter.answer(&review.to_string(), &metrics);
     assert_eq!(answer.status, 200);
-    serde_json::from_slice(&answer.body.concat()).unwrap()
+    serde_json::from_slice(&answer.body).unwrap()
 }
 
 /// Objects of one kind, as the API server stores them, and a version to convert them to.
@@ -332,8 +325,8 @@ fn the_members_of_a_request_may_come_in_any_order() {
     );
     let metrics = Metrics::register(&mut Registry::default());
     let kinds = kinds();
-    let answer = Converter { kinds }.answer(&text, &metrics, &mut unlimited());
-    let answer: Value = serde_json::from_slice(&answer.body.concat()).unwrap();
+    let answer = Converter { kinds }.answer(&text, &metrics);
+    let answer: Value = serde_json::from_slice(&answer.body).unwrap();
     assert_eq!(answer, answered(&review));
 }
 

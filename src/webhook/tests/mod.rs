@@ -31,7 +31,7 @@ use super::{Handlers, Metrics, ServeError, Stopping, TlsVersion, serve};
 use crate::operators::tests::kinds;
 
 const STOPPING: Stopping = Stopping {
-    grace: Duration::from_millis(300),
+    grace: Duration::from_millis(600),
     drain: Duration::from_secs(5),
 };
 
@@ -108,14 +108,6 @@ impl Server {
             .connect(name, stream)
             .await?;
         Ok(Client { stream })
-    }
-
-    /// TLS on an existing connection.
-    async fn handshake(&self, stream: TcpStream) -> Client {
-        let name = ServerName::try_from("localhost").unwrap();
-        let connector = TlsConnector::from(Arc::new(self.tls.clone()));
-        let stream = connector.connect(name, stream).await.unwrap();
-        Client { stream }
     }
 
     /// One call on its own connection.

@@ -4,6 +4,7 @@ use futures::future::join_all;
 
 use super::*;
 use crate::budget::WEBHOOKS;
+use crate::server::HANDSHAKE;
 
 const BEGUN: &[u8] = b"POST /convert HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n{";
 
@@ -19,11 +20,12 @@ async fn good_call(server: &Server) -> Duration {
     began.elapsed()
 }
 
-/// As many as the server may have: without TLS, with TLS but without HTTP, and with an incomplete header.
+/// Nearly as many as the server may have: without TLS, with TLS but without HTTP, and with an incomplete
+/// header.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_say_nothing_do_not_keep_a_good_one_waiting() {
     let server = Server::start().await;
-    let silent = (0..WEBHOOKS.connections - 200).map(|_| TcpStream::connect(server.address));
+    let silent = (0..WEBHOOKS.connections - 240).map(|_| TcpStream::connect(server.address));
     let silent = join_all(silent).await;
     let mut slow = Vec::new();
     for number in 0..200 {
@@ -41,7 +43,7 @@ async fn clients_that_say_nothing_do_not_keep_a_good_one_waiting() {
     println!("good calls, handshake included: {times:?}");
     let open = server.metric("quartet_operator_webhook_connections");
     assert!(open <= WEBHOOKS.connections as f64, "{open} open");
-    assert!(server.metric("quartet_operator_webhook_connections_evicted_total") > 0.0);
+    assert!(open >= WEBHOOKS.connections as f64 - 40.0, "{open} open");
     drop((silent, slow));
 }
 
@@ -52,10 +54,7 @@ async fn a_client_that_never_says_anything_is_hung_up_on() {
     let mut silent = TcpStream::connect(server.address).await.unwrap();
     assert_eq!(silent.read_to_end(&mut Vec::new()).await.unwrap(), 0);
     let waited = began.elapsed();
-    assert!(
-        waited >= WEBHOOKS.handshake && waited < WEBHOOKS.idle,
-        "{waited:?}"
-    );
+    assert!(waited >= HANDSHAKE && waited < WEBHOOKS.idle, "{waited:?}");
     // A Go client closes a connection that it does not use after 90 s.
     let began = tokio::time::Instant::now();
     let mut unused = server.connect().await;
@@ -71,7 +70,7 @@ async fn a_body_that_does_not_come_is_answered_after_its_time() {
     let began = tokio::time::Instant::now();
     let reply = client.exchange(BEGUN).await.unwrap();
     assert_eq!(reply.code, 408, "{reply:?}");
-    assert!(began.elapsed() >= Duration::from_secs(3));
+    assert!(began.elapsed() >= Duration::from_secs(10));
     assert!(client.post("/convert", &json!({})).await.is_err(), "closed");
 }
 
