@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -195,6 +194,7 @@ async fn scrape(State(served): State<Arc<Served>>, request: Request) -> Response
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
     use prometheus_client::metrics::counter::Counter;
     use tokio::time::Instant;
 

@@ -9,6 +9,7 @@ use futures::TryStreamExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use super::answer::Answer;
 use crate::budget::{CALL_BYTES, CONVERSION_SHARES, FREE_BYTES};
 
 /// Longest wait for memory. The API server waits 5 s for an admission, and repeats a call that is
@@ -16,33 +17,6 @@ use crate::budget::{CALL_BYTES, CONVERSION_SHARES, FREE_BYTES};
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest time of a body. The API server gives up sooner on an admission.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Why a call is rejected before its body is parsed.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum BodyError {
-    #[error("a body must declare its length")]
-    Undeclared,
-    #[error("the body has more than {limit} bytes")]
-    TooLarge { limit: usize },
-    #[error("too many large requests at a time; try again")]
-    NoMemory,
-    #[error("the body arrives too slowly: not all of it in {} s", BODY_TIMEOUT.as_secs())]
-    TooSlow,
-    #[error("cannot read the body: {0}")]
-    Broken(axum::Error),
-}
-
-impl BodyError {
-    pub(super) fn code(&self) -> StatusCode {
-        match self {
-            Self::Undeclared => StatusCode::LENGTH_REQUIRED,
-            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::NoMemory => StatusCode::SERVICE_UNAVAILABLE,
-            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::Broken(_) => StatusCode::BAD_REQUEST,
-        }
-    }
-}
 
 /// A body, and its share of the memory of all calls. A short one has none.
 #[derive(Debug)]
@@ -65,24 +39,32 @@ pub(super) fn longest_answer(body: usize) -> usize {
 /// the order of the calls.
 ///
 /// # Errors
-/// The body is longer, has no length or is too slow; there is no free memory; the client disconnects.
+/// The response if the body is longer, has no length or is too slow, if there is no free memory, or if the
+/// client disconnects.
 pub(super) async fn read(
     memory: &Arc<Semaphore>,
     body: Body,
-    declared: Option<usize>,
+    declared: Option<u64>,
     limit: usize,
     shares: usize,
-) -> Result<Received, BodyError> {
-    let length = declared.ok_or(BodyError::Undeclared)?;
+) -> Result<Received, Answer> {
+    let Some(declared) = declared else {
+        let message = "a body must declare its length";
+        return Err(Answer::rejection(StatusCode::LENGTH_REQUIRED, message));
+    };
+    let length = usize::try_from(declared).unwrap_or(usize::MAX);
     if length > limit {
-        return Err(BodyError::TooLarge { limit });
+        let message = format!("the body has more than {limit} bytes");
+        return Err(Answer::rejection(StatusCode::PAYLOAD_TOO_LARGE, &message));
     }
     let needed = needed(length, shares);
     let memory = if needed > FREE_BYTES {
         let permit = Arc::clone(memory).acquire_many_owned(needed as u32);
-        let permit = timeout(MEMORY_TIMEOUT, permit).await;
-        let permit = permit.map_err(|_| BodyError::NoMemory)?;
-        Some(permit.map_err(|_| BodyError::NoMemory)?)
+        let Ok(Ok(permit)) = timeout(MEMORY_TIMEOUT, permit).await else {
+            let message = "too many large requests at a time; try again";
+            return Err(Answer::rejection(StatusCode::SERVICE_UNAVAILABLE, message));
+        };
+        Some(permit)
     } else {
         None
     };
@@ -93,13 +75,19 @@ pub(super) async fn read(
         while let Some(piece) = pieces.try_next().await? {
             text.extend_from_slice(&piece);
         }
-        Ok(())
+        Ok::<_, axum::Error>(())
     };
-    let whole = timeout(BODY_TIMEOUT, whole).await;
-    whole
-        .map_err(|_| BodyError::TooSlow)?
-        .map_err(BodyError::Broken)?;
-    Ok(Received { text, memory })
+    match timeout(BODY_TIMEOUT, whole).await {
+        Ok(Ok(())) => Ok(Received { text, memory }),
+        Ok(Err(error)) => {
+            let message = format!("cannot read the body: {error}");
+            Err(Answer::rejection(StatusCode::BAD_REQUEST, &message))
+        }
+        Err(_) => {
+            let message = format!("the body takes more than {} s", BODY_TIMEOUT.as_secs());
+            Err(Answer::rejection(StatusCode::REQUEST_TIMEOUT, &message))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -141,7 +129,7 @@ mod tests {
             (LIMIT, 3, 3 * LIMIT),
         ] {
             let body = slow(length, Duration::from_millis(1));
-            let reading = read(&memory, body, Some(length), LIMIT, shares);
+            let reading = read(&memory, body, Some(length as u64), LIMIT, shares);
             let mut reading = Box::pin(reading);
             let early = reading.as_mut().now_or_never();
             assert_eq!(memory.available_permits(), CALL_BYTES - taken, "{length}");
@@ -176,14 +164,20 @@ mod tests {
         let code = async |declared, length, pause| {
             let began = Instant::now();
             let read = read(&memory, slow(length, pause), declared, LIMIT, 1).await;
-            let code = read.err().map(|error| error.code().as_u16());
+            let code = read.err().map(|rejection| rejection.status.as_u16());
             (code, began.elapsed().as_secs())
         };
         let second = Duration::from_secs(1);
         assert_eq!(code(None, 1, second).await, (Some(411), 0));
-        assert_eq!(code(Some(LIMIT + 1), 1, second).await, (Some(413), 0));
+        assert_eq!(
+            code(Some(LIMIT as u64 + 1), 1, second).await,
+            (Some(413), 0)
+        );
         assert_eq!(code(Some(100), 100, 6 * second).await, (None, 6));
-        assert_eq!(code(Some(LIMIT), LIMIT, second).await, (Some(408), 10));
+        assert_eq!(
+            code(Some(LIMIT as u64), LIMIT, second).await,
+            (Some(408), 10)
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -193,9 +187,9 @@ mod tests {
         let began = Instant::now();
         let call = async |length| {
             let body = slow(length, Duration::ZERO);
-            read(&memory, body, Some(length), LIMIT, 1).await
+            read(&memory, body, Some(length as u64), LIMIT, 1).await
         };
-        let code = call(LIMIT).await.unwrap_err().code();
+        let code = call(LIMIT).await.unwrap_err().status;
         assert_eq!(code, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(began.elapsed(), MEMORY_TIMEOUT);
         assert_eq!(call(FREE_BYTES).await.unwrap().text.len(), FREE_BYTES);

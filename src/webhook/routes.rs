@@ -6,8 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::HttpBody as _;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::Response;
 use axum::routing::post;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -139,7 +140,7 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response {
     );
     adopt(&span, request.headers());
     let peer = request.extensions().get::<SocketAddr>().copied();
-    let declared = declared_length(request.headers());
+    let declared = request.body().size_hint().exact();
     let answered = async {
         match read(&endpoint, request, declared).await {
             Ok(received) => answer(&endpoint, received).await,
@@ -159,26 +160,17 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response {
     answer.holding(memory)
 }
 
-fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
-    headers.get(name)?.to_str().ok()
-}
-
-/// The Content-Length. A number that overflows exceeds any limit.
-fn declared_length(headers: &HeaderMap) -> Option<usize> {
-    let length = header(headers, header::CONTENT_LENGTH)?;
-    Some(length.parse().unwrap_or(usize::MAX))
-}
-
 /// Reads the body of a request with valid headers. `declared` is its Content-Length.
 async fn read(
     endpoint: &Endpoint,
     request: Request,
-    declared: Option<usize>,
+    declared: Option<u64>,
 ) -> Result<Received, Answer> {
-    let headers = request.headers();
-    let media_type = header(headers, header::CONTENT_TYPE).unwrap_or_default();
+    let (parts, body) = request.into_parts();
+    let header = |name| parts.headers.get(name)?.to_str().ok();
+    let media_type = header(header::CONTENT_TYPE).unwrap_or_default();
     let (media_type, _) = media_type.split_once(';').unwrap_or((media_type, ""));
-    let encoding = header(headers, header::CONTENT_ENCODING).unwrap_or("identity");
+    let encoding = header(header::CONTENT_ENCODING).unwrap_or("identity");
     let is_json = media_type.trim().eq_ignore_ascii_case("application/json");
     if !is_json || !encoding.eq_ignore_ascii_case("identity") {
         let message = "reviews are sent as application/json, without a Content-Encoding";
@@ -189,15 +181,7 @@ async fn read(
         Task::Admit(_) => (ADMISSION_BODY, 1),
         Task::Convert(_) => (CONVERSION_BODY, CONVERSION_SHARES),
     };
-    body::read(
-        &endpoint.memory,
-        request.into_body(),
-        declared,
-        limit,
-        shares,
-    )
-    .await
-    .map_err(|error| Answer::rejection(error.code(), &error.to_string()))
+    body::read(&endpoint.memory, body, declared, limit, shares).await
 }
 
 /// The answer to a body, and their memory.
@@ -239,7 +223,7 @@ impl Endpoint {
     }
 
     /// Logs an answer of 500 or more: without it, only a metric tells of a call that found no memory.
-    fn log_failure(&self, answer: &Answer, declared: Option<usize>, peer: Option<SocketAddr>) {
+    fn log_failure(&self, answer: &Answer, declared: Option<u64>, peer: Option<SocketAddr>) {
         static FAILED: LogLimit = LogLimit::new();
         if let Some(omitted) = FAILED.admit() {
             let text = String::from_utf8_lossy(&answer.body);
@@ -346,8 +330,8 @@ mod tests {
             let calls = (0..3).map(|_| {
                 let request = axum::http::Request::post(&convert.path)
                     .header(header::CONTENT_TYPE, "application/json")
-                    .header(header::CONTENT_LENGTH, CONVERSION_BODY.to_string());
-                call(Arc::clone(convert), request.body(Body::empty()).unwrap())
+                    .body(Body::from(vec![0; CONVERSION_BODY]));
+                call(Arc::clone(convert), request.unwrap())
             });
             for response in join_all(calls).await {
                 assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);

@@ -12,9 +12,9 @@ const ATTACK: Duration = Duration::from_secs(5);
 /// The webhook server's connections, and other files.
 const MOST_FILES: usize = 640 + 128;
 
-/// Promise: connections that are closed in favour of others are counted until they keep no file.
+/// Promise: a connection counts until it keeps no file, so that there are never more than the limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn closed_connections_wait_for_no_handshake() {
+async fn connections_are_counted_until_they_keep_no_file() {
     let manager = Manager::start().await;
     let hello = manager.hello();
     let (mut open, mut most, mut begun) = (Vec::new(), 0, 0);
