@@ -14,7 +14,7 @@ const OTHER_FILES: usize = 128;
 
 /// Raises the limit of open files to the largest that the process may have, as programs in Go do. The
 /// limit of a container is often 1024, for which the connections of clients are too many: without a free
-/// file none is accepted, and so none is closed in favour of another.
+/// file none is accepted.
 pub(super) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -68,11 +68,15 @@ impl Request<'_> {
 
 /// The answer to the request with this uid: its warnings, or why it is rejected.
 pub(super) fn answer(uid: &str, result: Result<Vec<String>, Box<Status>>) -> Answer {
-    let mut response = json!({"uid": uid, "allowed": result.is_ok()});
-    match result {
-        Ok(warnings) if warnings.is_empty() => {}
-        Ok(warnings) => response["warnings"] = json!(warnings),
-        Err(status) => response["status"] = json!(status),
-    }
-    Answer::review(&json!({"apiVersion": API_VERSION, "kind": KIND, "response": response}))
+    let (warnings, status) = match result {
+        Ok(warnings) => (warnings, None),
+        Err(status) => (Vec::new(), Some(status)),
+    };
+    Answer::review(&json!({
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "response": {
+            "uid": uid, "allowed": status.is_none(), "status": status, "warnings": warnings,
+        },
+    }))
 }
