@@ -9,7 +9,8 @@ use tokio::net::TcpListener;
 use crate::config::BindAddress;
 
 /// Raises the limit of open files to the largest that the process may have, as programs in Go do. The
-/// limit of a container is often 1024, for which the connections of clients are too many.
+/// limit of a container is often 1024, for which the connections of clients are too many: without a free
+/// file none is accepted.
 pub(super) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

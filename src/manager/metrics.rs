@@ -29,7 +29,7 @@ use crate::budget::{METRICS, SCRAPE_BYTES, SCRAPES};
 use crate::certificates::{self, directory, in_memory};
 use crate::config::{Config, MetricsSecurity};
 use crate::names::METRICS_PATH;
-use crate::server::{Serving, Slot, long_body};
+use crate::server::{Serving, held};
 use crate::webhook::{ServeError, server_config};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -126,7 +126,6 @@ async fn scrape(State(served): State<Arc<Served>>, request: Request) -> Response
             return denial;
         }
     }
-    let slot = request.extensions().get::<Arc<Slot>>().cloned();
     let longest = Arc::clone(&served.memory).acquire_many_owned(SCRAPE_BYTES as u32);
     let Ok(Ok(mut share)) = timeout(MEMORY_WAIT, longest).await else {
         let reason = "too many clients read the metrics slowly; try again\n";
@@ -141,7 +140,7 @@ async fn scrape(State(served): State<Arc<Served>>, request: Request) -> Response
     });
     match answer.await {
         Ok(Ok((text, share))) => {
-            let body = long_body(text, share, slot);
+            let body = held(text.into_bytes(), Some(share));
             ([(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response()
         }
         Ok(Err(_)) | Err(_) => {

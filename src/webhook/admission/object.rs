@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::subject::{Admission, Rejected};
 use crate::api::conversion::{DATA_ANNOTATION, MOST_VALUES};
@@ -15,10 +16,10 @@ use crate::webhook::answer::beginning_of;
 pub(super) struct Object<'a>(Json<'a>);
 
 impl<'a> Object<'a> {
-    pub(super) fn read(place: &str, object: Option<Envelope<'a>>) -> Result<Self, Rejected> {
-        let Some(Envelope(object)) = object else {
-            return Err(Rejected::malformed(format!("{place} is not an object")));
-        };
+    pub(super) fn read(place: &str, object: Option<&'a RawValue>) -> Result<Self, Rejected> {
+        let parsed = object.and_then(|object| serde_json::from_str(object.get()).ok());
+        let malformed = || Rejected::malformed(format!("{place} is not an object"));
+        let Envelope(object) = parsed.ok_or_else(malformed)?;
         Ok(Self(object))
     }
 
