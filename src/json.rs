@@ -125,18 +125,6 @@ impl<'a> Json<'a> {
     }
 }
 
-/// Merges `more` into `object`, at any depth; its values take precedence.
-pub(crate) fn merge(object: &mut Value, more: Value) {
-    match (object, more) {
-        (Value::Object(object), Value::Object(more)) => {
-            for (name, value) in more {
-                merge(object.entry(name).or_insert(Value::Null), value);
-            }
-        }
-        (object, more) => *object = more,
-    }
-}
-
 impl<'a> From<&'a Value> for Json<'a> {
     fn from(value: &'a Value) -> Self {
         match value {

@@ -26,6 +26,7 @@ pub mod json;
 mod kinds;
 mod log_limit;
 pub mod manager;
+mod merge;
 mod metric;
 pub mod migration;
 pub mod names;

@@ -12,13 +12,11 @@ mod call;
 mod children;
 pub(crate) mod clock;
 pub mod controllers;
-pub(crate) mod drift;
+pub mod drift;
 mod event;
 mod event_handlers;
-#[cfg(fuzzing)]
-pub mod fuzzing;
 mod leadership;
-mod legacy;
+pub mod legacy;
 pub mod metrics;
 pub mod object;
 pub mod queue;
