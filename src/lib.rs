@@ -22,7 +22,6 @@ pub mod controller;
 mod error_report;
 #[cfg(test)]
 mod explorer;
-pub mod json;
 mod kinds;
 mod log_limit;
 pub mod manager;

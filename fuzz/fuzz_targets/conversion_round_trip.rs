@@ -44,7 +44,7 @@ fuzz_target!(|input: &[u8]| {
 
 /// Checks that `text` converts as its tree does.
 fn check_text(kind: &Kind, text: &str, tree: Option<&Value>, to: &Version) {
-    let Ok(Envelope(object)) = serde_json::from_str(text) else {
+    let Ok(object) = serde_json::from_str::<Envelope<'_>>(text) else {
         assert_eq!(tree.and_then(Value::as_object), None, "no members are read");
         return;
     };
