@@ -1,4 +1,5 @@
-//! Merges JSON. Used by `controller`, `operators` and `explorer`.
+//! Merges JSON.
+//! Used by `controller` and `operators`.
 
 use serde_json::Value;
 

@@ -58,10 +58,6 @@ fn check_text(kind: &Kind, text: &str, tree: Option<&Value>, to: &Version) {
             assert_eq!(object, by_tree.object);
             assert_eq!(by_text.data_left_out, by_tree.data_left_out);
         }
-        (Err(ConversionError::UnreadableSpec { problem, .. }), Ok(_)) => {
-            // Too large for the webhook; no other fuzzer input is that large.
-            assert!(problem.starts_with("more than"), "{problem}");
-        }
         (Err(by_text), Err(by_tree)) => assert_eq!(by_text, by_tree),
         (by_text, by_tree) => panic!("{by_text:?} by text, {by_tree:?} by tree"),
     }
@@ -123,7 +119,11 @@ fn lossless(kind: &Kind, object: &Value, to: &Version) -> Option<Value> {
     let Converted {
         object,
         data_left_out,
-    } = convert(kind, object.clone(), to).expect("is converted");
+    } = match convert(kind, object.clone(), to) {
+        // More values than the webhook reads, with those of foreign data.
+        Err(ConversionError::UnreadableSpec { .. }) => return None,
+        converted => converted.expect("is converted"),
+    };
     (!data_left_out).then_some(object)
 }
 
