@@ -100,7 +100,7 @@ pub fn absorb(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
 /// The cached form of a foreign Deployment: name and uid of its controller, the retained selector, and
 /// whether the operator ever applied it.
 pub fn deployment(object: &Value) -> Option<(String, String, Option<Value>, bool)> {
-    let cached = CachedChild::decode(DEPLOYMENT, object).ok()?;
+    let cached = CachedChild::decode(DEPLOYMENT, object.clone()).ok()?;
     let preserved = cached.workload()?.preserved_selector.clone();
     let (owner, selector) = (cached.owner?, preserved.map(|it| *it));
     Some((

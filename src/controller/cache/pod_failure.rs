@@ -74,7 +74,7 @@ fn container_failure(container: &Value) -> Option<(Reason, String)> {
 }
 
 /// The end of a container, if it has failed.
-fn failed_exit<'a>(state: &'a Value) -> Option<&'a Value> {
+fn failed_exit(state: &Value) -> Option<&Value> {
     let exit = state.get("terminated")?;
     (exit.get("exitCode")?.as_i64()? != 0).then_some(exit)
 }

@@ -131,7 +131,7 @@ fn child_written(
             add("O6", format!("{plural} taken from another owner"));
         }
     }
-    let Some(stamp) = Stamp::of(&*stored.object) else {
+    let Some(stamp) = Stamp::of(&stored.object) else {
         return add("O6", format!("{plural} written without a stamp"));
     };
     let of_spec = (json!(owner).to_string(), stamp.spec);

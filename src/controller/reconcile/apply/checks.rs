@@ -342,7 +342,7 @@ impl Reconciler {
                 Err(error) if error.retry_after().is_some() => return Err(error),
                 Err(_) => return Ok(false),
             };
-            let stamp = live.as_ref().and_then(|it| Stamp::of(it));
+            let stamp = live.as_ref().and_then(Stamp::of);
             if stamp.is_some_and(|it| it.desired == Hash(wanted.desired.fields)) {
                 return Ok(false);
             }
