@@ -4,9 +4,9 @@
 
 use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use quartet_operator::controller::fuzzing::{adopt, deployment, observed};
 use quartet_operator::operators::kept::keeping;
 use quartet_operator::operators::{Child, DEPLOYMENT, OPERATORS, Settings};
+use quartet_operator_fuzz::controllers::{adopt, deployment, observed};
 use quartet_operator_fuzz::{is_json, json, resources};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@
 
 use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use quartet_operator::controller::fuzzing::follow;
+use quartet_operator_fuzz::controllers::follow;
 use quartet_operator_fuzz::{is_json, json, resources};
 use serde_json::{Value, json};
 

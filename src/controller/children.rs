@@ -8,12 +8,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::controller::cache::cached::{CachedChild, CachedPod, Owner, Watched, pod_index};
+use crate::controller::cache::cached::{CachedChild, CachedPod, Owner, pod_index};
 use crate::controller::cache::store::Store;
 use crate::controller::children::reservations::NameReservations;
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::object::ObjectKey;
-use crate::json::Json;
 use crate::operators::{
     ChildKind, ChildState, DEPLOYMENT, OPERATORS, ObservedChild, ObservedPod, ObservedWorkload,
     Owned, Problem, Reason, owned_by,
@@ -56,19 +55,6 @@ impl Children {
         Some(&stores.find(|(it, _)| *it == kind)?.1)
     }
 
-    /// Polls `watch` so that objects are decoded as children of the type `kind`.
-    pub(crate) fn watched_as<F: Future>(
-        &self,
-        kind: ChildKind,
-        watch: F,
-    ) -> impl Future<Output = F::Output> + use<F> {
-        let watched = Watched {
-            kind,
-            store: self.store(kind).cloned().unwrap_or_default(),
-        };
-        CachedChild::watched_as(watched, watch)
-    }
-
     /// UID and owner of the cached object with a child's name.
     pub(crate) fn found(
         &self,
@@ -87,14 +73,14 @@ impl Children {
     /// Stores the API server's answer to a write in the cache, ahead of the watch event. Returns the
     /// fingerprint of the owned fields; `None` if the answer cannot be decoded.
     pub(crate) fn put_written(&self, kind: ChildKind, answer: &Value) -> Option<Fingerprint> {
-        let child = CachedChild::decode(kind, &Json::from(answer)).ok()?;
+        let child = CachedChild::decode(kind, answer.clone()).ok()?;
         let fingerprint = child.fingerprint;
-        self.put_decoded(kind, Arc::new(child));
+        self.put_decoded(kind, child);
         fingerprint
     }
 
     /// As [`Children::put_written`], for a decoded answer.
-    pub(crate) fn put_decoded(&self, kind: ChildKind, answer: Arc<CachedChild>) {
+    pub(crate) fn put_decoded(&self, kind: ChildKind, answer: CachedChild) {
         if let Some(store) = self.store(kind) {
             store.put_written(answer);
         }

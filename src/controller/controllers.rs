@@ -7,6 +7,7 @@
 mod resync;
 
 use std::collections::BTreeSet;
+use std::convert::identity;
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::controller::cache::cached::CachedResource;
+use crate::controller::cache::cached::{CachedResource, ReceivedChild};
 use crate::controller::cache::decode::{Decode, DecodeGuard};
 use crate::controller::cache::informer::{self, Change, Informer, Synced};
 use crate::controller::cache::store::Store;
@@ -262,14 +263,15 @@ fn watch_children(
 ) -> Vec<Synced> {
     let (children, namespace) = (&handlers.children, only_namespace(options));
     let mut synced: Vec<Synced> = Vec::new();
-    for (kind, store) in children.stores() {
+    for &(kind, ref store) in children.stores() {
         let handlers = Arc::clone(handlers);
-        let informer = Informer::new(kind.kind, Arc::clone(store), Arc::clone(&options.metrics));
-        synced.push(informer.synced());
         let (client, resource) = (options.watch_client.clone(), resource_of(kind));
         let stream = informer::watch(client, &resource, Some(CHILD_SELECTOR), namespace);
-        let run = informer.run(stream, move |change, _| handlers.child_changed(&change));
-        informers.spawn(children.watched_as(kind, run));
+        let informer = Informer::new(kind.kind, Arc::clone(store), Arc::clone(&options.metrics));
+        synced.push(informer.synced());
+        let cached = move |received: ReceivedChild| received.of_type(kind);
+        let handler = move |change: Change<_>, _| handlers.child_changed(&change);
+        informers.spawn(informer.run(stream, cached, handler));
     }
     let (handlers, store) = (Arc::clone(handlers), Arc::clone(&children.pods));
     let resource = ApiResource::erase::<Pod>(&());
@@ -344,7 +346,7 @@ where
 {
     let informer = Informer::new(kind, store, Arc::clone(&options.metrics));
     let synced = informer.synced();
-    informers.spawn(informer.run(stream, handler));
+    informers.spawn(informer.run(stream, identity, handler));
     synced
 }
 

@@ -11,12 +11,10 @@ pub mod cache;
 mod children;
 pub(crate) mod clock;
 pub mod controllers;
-pub(crate) mod drift;
+pub mod drift;
 mod event;
 mod event_handlers;
-#[cfg(fuzzing)]
-pub mod fuzzing;
-mod legacy;
+pub mod legacy;
 pub mod metrics;
 pub mod object;
 pub mod queue;

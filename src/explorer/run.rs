@@ -20,7 +20,7 @@ use super::settled::{hub_spec, is_settled};
 use super::wire::{Asked, Run, Signal, Wire};
 use crate::api::conversion::{DATA_ANNOTATION, convert, other};
 use crate::controller::{self, Leadership, Metrics, Options, storage_version_hash};
-use crate::json::merge;
+use crate::merge::merge;
 use crate::operators::Settings;
 
 /// Maximum time until the desired state is reached after a step or a fault.

@@ -4,7 +4,6 @@
 use serde_json::Value;
 
 use crate::bounded::cut;
-use crate::json::Json;
 
 /// The relevant fields of a Deployment or StatefulSet. A StatefulSet has no conditions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,20 +44,25 @@ const MESSAGE_MAX: usize = 512;
 
 impl ObservedWorkload {
     /// Reads a Deployment or StatefulSet as the API server sends it.
-    pub(super) fn of(kind: &'static str, object: &Json<'_>) -> Self {
-        let none = Json::Null;
+    pub(super) fn of(kind: &'static str, object: &Value) -> Self {
+        let none = Value::Null;
         let [spec, status] = ["spec", "status"].map(|part| object.get(part).unwrap_or(&none));
-        let count = |field: &str| status.get(field).and_then(Json::as_i64).unwrap_or_default();
-        let has = |condition: &Json<'_>, field: &str, value: &str| {
-            condition.get(field).and_then(Json::as_str) == Some(value)
+        let count = |field: &str| {
+            status
+                .get(field)
+                .and_then(Value::as_i64)
+                .unwrap_or_default()
         };
-        let is_true = |condition: &&Json<'_>| has(condition, "status", "True");
+        let has = |condition: &Value, field: &str, value: &str| {
+            condition.get(field).and_then(Value::as_str) == Some(value)
+        };
+        let is_true = |condition: &&Value| has(condition, "status", "True");
         let condition = |wanted: &str| {
             let mut conditions = status.get("conditions")?.as_array()?.iter();
             conditions.find(|condition| has(condition, "type", wanted))
         };
-        let message = |condition: &Json<'_>| {
-            let message = condition.get("message").and_then(Json::as_str);
+        let message = |condition: &Value| {
+            let message = condition.get("message").and_then(Value::as_str);
             cut(message.unwrap_or_default(), MESSAGE_MAX).into()
         };
         let stalled = condition("Progressing").filter(|progressing| {
@@ -67,10 +71,10 @@ impl ObservedWorkload {
         let generation = object.pointer("/metadata/generation");
         ObservedWorkload {
             kind,
-            generation: generation.and_then(Json::as_i64).unwrap_or_default(),
+            generation: generation.and_then(Value::as_i64).unwrap_or_default(),
             observed_generation: count("observedGeneration"),
-            paused: spec.get("paused") == Some(&Json::Bool(true)),
-            desired: spec.get("replicas").and_then(Json::as_i64).unwrap_or(1),
+            paused: spec.get("paused") == Some(&Value::Bool(true)),
+            desired: spec.get("replicas").and_then(Value::as_i64).unwrap_or(1),
             replicas: count("replicas"),
             updated: count("updatedReplicas"),
             ready: count("readyReplicas"),

@@ -30,6 +30,7 @@ const SOURCE: Plan = Plan {
         "budget",
         "kinds",
         "log_limit",
+        "merge",
         "metric",
         "names",
         "trace_target",

@@ -9,6 +9,7 @@ pub(super) mod memo;
 mod ownership;
 pub(super) mod wanted;
 
+use serde_json::Value;
 use tracing::{debug, info};
 
 use self::checks::Step;
@@ -18,7 +19,6 @@ pub(super) use self::wanted::Ensured;
 use self::wanted::{Existing, Expected, Wanted};
 use crate::api_server::RequestError;
 use crate::controller::cache::cached::{CachedChild, Owner};
-use crate::controller::cache::decode::DecodeGuard;
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::reconcile::error_class::{self, ErrorClass};
 use crate::controller::reconcile::reconciler::Reconciler;
@@ -234,8 +234,7 @@ impl Reconciler {
         // Until the cache has the answer: its event, which often comes first, enqueues nothing.
         let write = Write::Child(wanted.desired);
         let _writing = self.states.writing(wanted.resource, write);
-        let applied = self.caller.apply(at, manager, force, &body);
-        let (answer, is_created) = self.children.watched_as(wanted.child.kind, applied).await?;
+        let (answer, is_created) = self.caller.apply(at, manager, force, &body).await?;
         // Without force, too: the child may have lost its label or its owner reference.
         if !is_created {
             let child = (wanted.child.kind, wanted.key());
@@ -265,18 +264,14 @@ impl Reconciler {
     /// Stores the answer to an apply in the cache, and records whether it differs from the request: the
     /// API server rounds values, and admission plugins change fields. An answer without a field that the
     /// watches need is not stored, since no event would replace it; the field is returned.
-    fn applied(
-        &self,
-        wanted: Wanted<'_>,
-        answer: DecodeGuard<CachedChild>,
-    ) -> Option<&'static str> {
+    fn applied(&self, wanted: Wanted<'_>, answer: Value) -> Option<&'static str> {
         let Wanted {
             resource,
             child,
             desired,
             ..
         } = wanted;
-        let answer = answer.into_decoded().ok();
+        let answer = CachedChild::decode(child.kind, answer).ok();
         let lost = answer
             .as_ref()
             .and_then(|answer| lost_field(answer, &self.owner(resource)));

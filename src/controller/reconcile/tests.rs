@@ -33,7 +33,7 @@ use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::Queue;
 use crate::controller::reconcile::{Action, Context, FirstRevision, Reconciler};
-use crate::json::{Json, merge};
+use crate::merge::merge;
 use crate::operators::memcached::Memcached;
 use crate::operators::{DEPLOYMENT, Operator, Settings};
 use quartet_http::Caller;
@@ -183,7 +183,7 @@ impl Scenario {
         let version = self.version.fetch_add(1, Ordering::Relaxed);
         object["metadata"]["resourceVersion"] = version.to_string().into();
         self.resources
-            .put_written(CachedResource::from_json(&Json::from(&object)).expect("decodes"));
+            .put_written(CachedResource::from_json(object).expect("decodes"));
     }
 
     /// The next request is rejected as by an overloaded API server.

@@ -25,7 +25,7 @@ use crate::api::replicas::{Path, Pods};
 use crate::api::shape::Shape;
 use crate::api::validation::ServiceName;
 use crate::api::{Condition, Kind, Status, conversion};
-use crate::json::merge;
+use crate::merge::merge;
 use crate::packaging::sample::sample;
 
 /// The kinds for which tests are written by hand. What all kinds share is tested with them, and of any

@@ -1,15 +1,12 @@
 //! The state of a conversion: converts one object after another, and collects the answer. Used by
 //! `reading`, which parses the review.
 
-use std::borrow::Cow;
-use std::fmt;
 
 use crate::api::Kind;
 use crate::api::conversion::{ConvertedText, convert_into};
-use crate::api::raw::{Envelope, write_json};
+use crate::api::raw::{Envelope, Members, write_json};
 use crate::bounded::shortened;
 use crate::budget::OBJECT_BYTES;
-use crate::json::Json;
 use crate::log_limit::LogLimit;
 use crate::webhook::answer::{Answer, beginning_of};
 use crate::webhook::metrics::{Conversion, UNKNOWN};
@@ -54,10 +51,9 @@ impl<'c> Work<'c> {
 
     pub(super) fn convert(&mut self, object: Envelope<'_>, desired: &str) -> Result<(), Failure> {
         static LEFT_OUT: LogLimit = LogLimit::new();
-        let bytes = object.bytes();
-        let Envelope(object) = object;
-        let place = Place::of(&object);
-        let name = object.get("kind").and_then(Json::text).unwrap_or_default();
+        let bytes = object.bytes;
+        let place = place(&object.metadata);
+        let name = object.members.text("kind").unwrap_or_default();
         let (group, version) = desired.split_once('/').unwrap_or(("", desired));
         let mut kinds = self.kinds.iter().copied();
         let kind = kinds.find(|kind| kind.group == group && kind.kind == name);
@@ -92,7 +88,7 @@ impl<'c> Work<'c> {
         self.objects += 1;
         if data_left_out && let Some(omitted) = LEFT_OUT.admit() {
             tracing::warn!(
-                object = %place,
+                object = place,
                 from,
                 to = to.name,
                 omitted,
@@ -128,23 +124,13 @@ impl<'c> Work<'c> {
     }
 }
 
-/// `namespace/name` of an object, for messages; as JSON until then.
-struct Place<'a>([Option<Json<'a>>; 2]);
-
-impl<'a> Place<'a> {
-    fn of(object: &Json<'a>) -> Self {
-        let metadata = object.get("metadata");
-        Self(["namespace", "name"].map(|field| metadata?.get(field).cloned()))
-    }
-}
-
-impl fmt::Display for Place<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [namespace, name] = self.0.each_ref().map(|field| field.as_ref()?.text());
-        if let Some(namespace) = namespace {
-            write!(formatter, "{}/", shortened(&namespace))?;
-        }
-        formatter.write_str(&shortened(&name.unwrap_or(Cow::Borrowed("?"))))
+/// `namespace/name` of an object, for messages.
+fn place(metadata: &Members<'_>) -> String {
+    let text = |field: &str| Some(shortened(&metadata.text(field)?).into_owned());
+    let name = text("name").unwrap_or_else(|| "?".to_owned());
+    match text("namespace") {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name,
     }
 }
 
@@ -172,7 +158,7 @@ mod tests {
             };
             let short = object(0);
             let short: Envelope<'_> = serde_json::from_str(&short).unwrap();
-            let text = object(length - short.bytes());
+            let text = object(length - short.bytes);
             let object = serde_json::from_str(&text).unwrap();
             let converted = work.convert(object, "cache.example.com/v1");
             failure = converted.err().map(|Failure(_, message)| message);

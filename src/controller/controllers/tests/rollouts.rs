@@ -132,7 +132,7 @@ fn pod(deployment: &str, is_ready: bool) -> CachedPod {
         },
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": status}]},
     });
-    CachedPod::from_json(&Json::from(&object)).unwrap()
+    CachedPod::from_json(object).unwrap()
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,7 +18,6 @@ use crate::controller::object::version_of;
 use crate::controller::reconcile::pacing;
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{Blocker, ServerMutated, jittered_retry};
-use crate::json::Json;
 use crate::operators::{ChildSummary, Problem, Reason, Resource, status};
 
 /// What follows the checks of an existing child.
@@ -343,7 +342,7 @@ impl Reconciler {
                 Err(error) if error.retry_after().is_some() => return Err(error),
                 Err(_) => return Ok(false),
             };
-            let stamp = live.as_ref().and_then(|it| Stamp::of(&Json::from(it)));
+            let stamp = live.as_ref().and_then(Stamp::of);
             if stamp.is_some_and(|it| it.desired == Hash(wanted.desired.fields)) {
                 return Ok(false);
             }

@@ -9,7 +9,6 @@ use crate::api_server::found;
 use crate::controller::cache::cached::{CachedChild, Meta, Owner};
 use crate::controller::children::terminating;
 use crate::controller::reconcile::reconciler::Reconciler;
-use crate::json::Json;
 use crate::operators::{Child, ChildKind, Owned, Resource};
 
 impl Reconciler {
@@ -80,7 +79,7 @@ impl Reconciler {
             }
             let at = kind.location(key.namespace(), key.name());
             let live = found(self.caller.get(at).await)?;
-            let live = live.and_then(|it| CachedChild::decode(kind, &Json::from(&it)).ok());
+            let live = live.and_then(|it| CachedChild::decode(kind, it).ok());
             let is_ours = |owner: &Owner| *owner.uid == *resource.uid && !owner.retained;
             match live.filter(|it| it.owner.as_ref().is_some_and(is_ours)) {
                 Some(child) if !child.meta.deleting => {

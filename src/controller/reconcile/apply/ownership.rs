@@ -20,7 +20,6 @@ use crate::controller::legacy::adoption;
 use crate::controller::object::version_of;
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{jittered_retry, key_of};
-use crate::json::Json;
 use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
 use quartet_http::Part;
 
@@ -66,7 +65,7 @@ impl Reconciler {
     ) -> Result<Expected, ApplyError> {
         let at = wanted.location();
         let object = self.caller.get(at).await?;
-        let owner = Owner::of(&Json::from(&object));
+        let owner = Owner::of(&object);
         let ours = self.owner(wanted.resource);
         let is_ours = owner.as_ref().is_some_and(|owner| owner.passes_to(&ours));
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
@@ -80,12 +79,12 @@ impl Reconciler {
                 &wanted.key(),
             )));
         }
-        if let Some(stamp) = Stamp::of(&Json::from(&object)) {
+        if let Some(stamp) = Stamp::of(&object) {
             self.check_generation(wanted.resource, stamp).await?;
         }
         let manager = self.kind.field_manager;
         let mut resource_version = version_of(&object).unwrap_or(0);
-        if fingerprint::of_observed(&Json::from(&object), manager).is_none() {
+        if fingerprint::of_observed(&object, manager).is_none() {
             // The old selector and ports match the existing pods; the new ones only those of the
             // rollout.
             let is_service = wanted.child.kind == SERVICE;
@@ -129,7 +128,7 @@ impl Reconciler {
             return None;
         }
         let name = &wanted.resource.name;
-        let selector = kept::selector_of(&Json::from(found), &self.controller, name)?;
+        let selector = kept::selector_of(found, &self.controller, name)?;
         Some(kept::keeping(wanted.child, &selector))
     }
 
@@ -145,7 +144,7 @@ impl Reconciler {
         }
         let live = found(self.caller.get(wanted.location()).await)?;
         let manager = self.kind.field_manager;
-        let was_applied = |live| fingerprint::of_observed(&Json::from(&live), manager).is_some();
+        let was_applied = |live| fingerprint::of_observed(&live, manager).is_some();
         if live.is_none_or(was_applied) {
             return Ok(());
         }

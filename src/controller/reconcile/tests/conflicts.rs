@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, rolled_out, willing};
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
-use crate::json::merge;
+use crate::merge::merge;
 use crate::operators::DEPLOYMENT;
 
 /// A server with a Deployment that argocd has just scaled.

@@ -1,20 +1,21 @@
-//! Entry points of the fuzz targets for data that the controllers read from the API server. Only in
-//! builds of `hack/fuzz.sh`, which sets `--cfg fuzzing`; contains no rules.
+//! What the fuzz targets call for data that the controllers read from the API server. Contains no
+//! rules.
 
+use std::convert::identity;
 use std::sync::Arc;
 
-use kube::core::{ApiResource, WatchEvent};
+use kube::core::WatchEvent;
 use kube::runtime::watcher::Error;
+use quartet_operator::controller::cache::cached::{
+    CachedChild, CachedPod, CachedResource, ReceivedChild,
+};
+use quartet_operator::controller::cache::decode::{Decode, DecodeGuard};
+use quartet_operator::controller::cache::store::Store;
+use quartet_operator::controller::drift::{absorb, fingerprint};
+use quartet_operator::controller::legacy::adoption;
+use quartet_operator::controller::object::Object;
+use quartet_operator::operators::{DEPLOYMENT, OPERATORS, owned_by};
 use serde_json::Value;
-
-use crate::controller::cache::cached::{CachedChild, CachedPod, CachedResource, Watched};
-use crate::controller::cache::decode::{Decode, DecodeGuard};
-use crate::controller::cache::store::Store;
-use crate::controller::drift::{absorb, fingerprint};
-use crate::controller::legacy::adoption;
-use crate::controller::object::Object;
-use crate::json::Json;
-use crate::operators::{DEPLOYMENT, OPERATORS, owned_by};
 
 /// The result of processing watch lines.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -28,27 +29,28 @@ pub struct Followed {
 /// Processes `lines` as each of the four caches does: resources, Deployments, Services, pods.
 pub fn follow(lines: &[&[u8]]) -> Followed {
     let mut followed = Followed::default();
-    follow_as::<CachedResource>(lines, &mut followed);
+    follow_as(lines, identity::<CachedResource>, &mut followed);
     for owned in owned_by(OPERATORS) {
-        let watched = Watched {
-            kind: owned.kind,
-            store: Arc::default(),
-        };
-        CachedChild::watched_in(watched, || follow_as::<CachedChild>(lines, &mut followed));
+        let cached = |received: ReceivedChild| received.of_type(owned.kind);
+        follow_as(lines, cached, &mut followed);
     }
-    follow_as::<CachedPod>(lines, &mut followed);
+    follow_as(lines, identity::<CachedPod>, &mut followed);
     followed.cached.sort();
     followed
 }
 
-fn follow_as<T: Decode + Object + PartialEq>(lines: &[&[u8]], followed: &mut Followed) {
+fn follow_as<D: Decode, T: Object + PartialEq>(
+    lines: &[&[u8]],
+    cached: impl Fn(D) -> T,
+    followed: &mut Followed,
+) {
     let store = Store::<T>::default();
     for line in lines {
-        match serde_json::from_slice::<WatchEvent<DecodeGuard<T>>>(line) {
+        match serde_json::from_slice::<WatchEvent<DecodeGuard<D>>>(line) {
             Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
                 if let Ok(object) = object.into_decoded() {
                     followed.decoded += 1;
-                    drop(store.applied(object));
+                    drop(store.applied(Arc::new(cached(object))));
                 }
             }
             Ok(WatchEvent::Deleted(object)) => {
@@ -75,14 +77,9 @@ fn follow_as<T: Decode + Object + PartialEq>(lines: &[&[u8]], followed: &mut Fol
     }
 }
 
-/// The type for decoding a watch without a specific type.
-pub fn any_resource() -> ApiResource {
-    ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&())
-}
-
 /// Hash of the fields of `object` that `manager` has applied; `None` if it never did.
 pub fn observed(object: &Value, manager: &str) -> Option<u64> {
-    fingerprint::of_observed(&Json::from(object), manager).map(|it| it.fields)
+    fingerprint::of_observed(object, manager).map(|it| it.fields)
 }
 
 /// Hash of an apply body.
@@ -103,7 +100,7 @@ pub fn absorb(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
 /// The cached form of a foreign Deployment: name and uid of its controller, the retained selector, and
 /// whether the operator ever applied it.
 pub fn deployment(object: &Value) -> Option<(String, String, Option<Value>, bool)> {
-    let cached = CachedChild::decode(DEPLOYMENT, &Json::from(object)).ok()?;
+    let cached = CachedChild::decode(DEPLOYMENT, object.clone()).ok()?;
     let preserved = cached.workload()?.preserved_selector.clone();
     let (owner, selector) = (cached.owner?, preserved.map(|it| *it));
     Some((
