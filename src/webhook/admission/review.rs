@@ -68,15 +68,10 @@ impl Request<'_> {
 
 /// The answer to the request with this uid: its warnings, or why it is rejected.
 pub(super) fn answer(uid: &str, result: Result<Vec<String>, Box<Status>>) -> Answer {
-    let (warnings, status) = match result {
-        Ok(warnings) => (warnings, None),
-        Err(status) => (Vec::new(), Some(status)),
+    let response = match result {
+        Ok(warnings) if warnings.is_empty() => json!({"uid": uid, "allowed": true}),
+        Ok(warnings) => json!({"uid": uid, "allowed": true, "warnings": warnings}),
+        Err(status) => json!({"uid": uid, "allowed": false, "status": status}),
     };
-    Answer::review(&json!({
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "response": {
-            "uid": uid, "allowed": status.is_none(), "status": status, "warnings": warnings,
-        },
-    }))
+    Answer::review(&json!({"apiVersion": API_VERSION, "kind": KIND, "response": response}))
 }
