@@ -2,8 +2,8 @@
 
 use std::fmt::Error;
 use std::fs;
-use std::time::SystemTime;
 
+use jiff::Timestamp;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -13,11 +13,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Registers the metrics. Call it once, at the start of the process.
 pub(super) fn register(registry: &mut Registry) {
-    let start = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    let start = Timestamp::now().as_millisecond() as f64 / 1000.0;
     registry.register(
         "process_start_time_seconds",
         "Start time of the process since unix epoch in seconds",
-        ConstGauge::new(start.as_secs_f64()),
+        ConstGauge::new(start),
     );
     registry.register_collector(Box::new(Usage));
 }
@@ -86,7 +86,7 @@ mod tests {
         assert!((1e6..1e11).contains(&resident), "{resident}");
         assert!(value("process_cpu_seconds_total ") > 0.0);
         assert!(value("process_open_fds ") >= 3.0);
-        let age = jiff::Timestamp::now().as_second() as f64 - value("process_start_time_seconds ");
+        let age = Timestamp::now().as_second() as f64 - value("process_start_time_seconds ");
         assert!((-2.0..60.0).contains(&age), "{age}");
     }
 

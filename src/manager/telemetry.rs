@@ -277,7 +277,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_line_has_its_fields_and_those_of_its_span_but_not_of_one_that_exists_only_for_traces() {
+    fn a_line_has_the_fields_of_its_span_but_not_of_one_that_exists_only_for_traces() {
         let line = written(LogFormat::Json, || {
             let _reconcile = info_span!("reconcile", resource = "cache").entered();
             let _call = info_span!(target: TRACES, "API call", url.path = "/apis").entered();

@@ -149,9 +149,10 @@ async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
     })
     .await;
 
-    let untraced = collector.spans();
-    let loose = untraced
-        .iter()
-        .filter(|span| span.kind() == CLIENT && span.is_root());
-    assert_eq!(loose.count(), 0, "every request belongs to a reconcile");
+    // All workers of a kind share the search for its first revision, at the start.
+    let mut loose = collector.spans();
+    loose.retain(|span| {
+        span.kind() == CLIENT && span.is_root() && span.name() != "look for deployments"
+    });
+    assert!(loose.is_empty(), "not in a reconcile: {loose:#?}");
 }
