@@ -20,6 +20,7 @@ use crate::api::Kind;
 use crate::api_server::{Location, RequestError, retried};
 use crate::bounded::cut;
 use crate::controller::call::Caller;
+use crate::controller::clock::Clock;
 use crate::controller::metrics::{EventFate, Metrics};
 use crate::operators::Resource;
 
@@ -39,19 +40,25 @@ const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 #[derive(Clone)]
 pub(super) struct Recorder {
     queue: mpsc::Sender<Event>,
+    clock: Clock,
     metrics: Arc<Metrics>,
 }
 
 impl Recorder {
     /// A recorder and the receiver of its Events.
-    pub(super) fn new(metrics: Arc<Metrics>) -> (Self, mpsc::Receiver<Event>) {
+    pub(super) fn new(clock: Clock, metrics: Arc<Metrics>) -> (Self, mpsc::Receiver<Event>) {
         let (queue, recorded) = mpsc::channel(QUEUE);
-        (Self { queue, metrics }, recorded)
+        let recorder = Recorder {
+            queue,
+            clock,
+            metrics,
+        };
+        (recorder, recorded)
     }
 
     /// Records `notice` about `resource`, without waiting.
     pub(super) fn record(&self, kind: &Kind, resource: &Resource, notice: Notice) {
-        let now = crate::controller::clock::now();
+        let now = (self.clock)();
         let prefix = cut(&resource.name, PREFIX_LIMIT).trim_end_matches(['-', '.']);
         let namespace = Some(resource.namespace.clone());
         let event = Event {

@@ -10,7 +10,7 @@ pub mod backoff;
 pub mod cache;
 mod call;
 mod children;
-pub(crate) mod clock;
+mod clock;
 pub mod controllers;
 pub(crate) mod drift;
 mod event;
@@ -27,6 +27,7 @@ pub mod rights;
 mod state;
 
 pub use cache::stored_version::storage_version_hash;
+pub use clock::Clock;
 pub use controllers::{ControllersError, Options, run};
 pub use leadership::Leadership;
 pub use metrics::Metrics;

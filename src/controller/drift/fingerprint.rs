@@ -8,10 +8,11 @@
 //! member of a set, `i:<index>` an item by position, `.` the value itself, `{}` a leaf.
 
 use std::cmp::Ordering;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
 use serde_json::{Map, Value};
 
+use crate::controller::drift::fixed_hash::FixedHasher;
 use crate::controller::drift::quantity;
 use crate::json::Json;
 
@@ -22,8 +23,7 @@ const MOST_COMPARED: usize = 10_000;
 /// The annotation on each child with its `stamp`. It does not enter the fingerprint.
 pub(crate) const APPLIED: &str = "quartet-operator.example.com/applied";
 
-/// Hashes of owned fields. A stored hash (see `stamp`) may come from another build with another hasher,
-/// so a difference only means that the state must be compared again.
+/// Hashes of owned fields, of a fixed algorithm, since they are stored (see `stamp`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     /// All fields but the owner references.
@@ -46,7 +46,7 @@ pub(crate) fn of_observed(object: &Json<'_>, manager: &str) -> Option<Fingerprin
 }
 
 fn of(object: &Json<'_>, fields: Option<&Json<'_>>) -> Fingerprint {
-    let (mut all, mut owners) = (DefaultHasher::new(), DefaultHasher::new());
+    let (mut all, mut owners) = (FixedHasher::default(), FixedHasher::default());
     hash(object, fields, Place::Root, &mut all);
     let owned = fields.map(|fields| fields.pointer("/f:metadata/f:ownerReferences"));
     if let Some(references) = object.pointer("/metadata/ownerReferences")
@@ -136,12 +136,12 @@ impl Place {
 }
 
 /// Hashes `value`.
-pub(super) fn hash_whole(value: &Json<'_>, hasher: &mut DefaultHasher) {
+pub(super) fn hash_whole(value: &Json<'_>, hasher: &mut FixedHasher) {
     hash(value, None, Place::Elsewhere, hasher);
 }
 
 /// Hashes `value`, or only the part that `fields` owns.
-fn hash(value: &Json<'_>, fields: Option<&Json<'_>>, place: Place, hasher: &mut DefaultHasher) {
+fn hash(value: &Json<'_>, fields: Option<&Json<'_>>, place: Place, hasher: &mut FixedHasher) {
     // An empty set is a leaf: the value is owned as a whole.
     let owned = fields
         .and_then(Json::as_object)

@@ -1,18 +1,19 @@
 //! The entries of `metadata.managedFields`: whether they changed, and the patch that replaces them. Pure; the
 //! caller sends the patch.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{Hash as _, Hasher as _};
 
 use serde_json::{Value, json};
 
 use crate::controller::drift::fingerprint::{hash_whole, is_apply};
+use crate::controller::drift::fixed_hash::FixedHasher;
 use crate::json::Json;
 
 /// A hash of all that a [fingerprint](super::fingerprint) is computed from besides the spec: what was
 /// applied, and the metadata that may be part of it. While it is the same, the spec is the same in all that
 /// was applied, if `metadata.generation`, which is part of the hash, counts the changes of the spec.
 pub(crate) fn digest(object: &Json<'_>) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = FixedHasher::default();
     let metadata = object.get("metadata").unwrap_or(&Json::Null);
     let entries = metadata.get("managedFields").and_then(Json::as_array);
     for entry in entries.into_iter().flatten().filter(|it| is_apply(it)) {

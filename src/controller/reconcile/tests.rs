@@ -7,7 +7,6 @@ mod conflicts;
 mod failing;
 mod generations;
 mod lost_children;
-mod memo;
 mod new_leader;
 mod owned;
 mod paced;
@@ -30,12 +29,12 @@ use crate::controller::cache::decode::Decode;
 use crate::controller::cache::store::Store;
 use crate::controller::call::Caller;
 use crate::controller::children::Children;
+use crate::controller::clock::Clock;
 use crate::controller::event::Recorder;
 use crate::controller::event_handlers::QueueHandle;
 use crate::controller::leadership::Leadership;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
-use crate::controller::queue::Queue;
 use crate::controller::reconcile::{Action, Context, FirstRevision, Reconciler};
 use crate::json::{Json, merge};
 use crate::operators::memcached::Memcached;
@@ -54,7 +53,6 @@ struct Scenario {
     children: Arc<Children>,
     /// The next request is answered with the status 429 and this `Retry-After`.
     busy: Arc<Mutex<Option<Duration>>>,
-    queue: Arc<Queue<ObjectKey>>,
     /// `METHOD path?query body` of each request.
     sent: Arc<Log>,
     /// All requests since the start.
@@ -137,7 +135,8 @@ impl Scenario {
         });
         let mut registry = prometheus_client::registry::Registry::default();
         let metrics = Arc::new(Metrics::register(&mut registry));
-        let (recorder, recorded) = Recorder::new(Arc::clone(&metrics));
+        let clock: Clock = Arc::new(jiff::Timestamp::now);
+        let (recorder, recorded) = Recorder::new(Arc::clone(&clock), Arc::clone(&metrics));
         let caller = Caller::new(kube::Client::new(service, "default"), Leadership::sole());
         let context = Context {
             settings: Settings::default(),
@@ -145,6 +144,7 @@ impl Scenario {
             first_revision: Arc::new(FirstRevision::known(caller.clone(), 0)),
             caller,
             recorder,
+            clock,
             children: Arc::clone(&children),
             metrics: Arc::clone(&metrics),
         };
@@ -158,7 +158,6 @@ impl Scenario {
             resources,
             children,
             busy,
-            queue: handle.queue,
             sent,
             sent_ever,
             version,
