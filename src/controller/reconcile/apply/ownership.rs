@@ -184,10 +184,10 @@ impl Reconciler {
             conversion::hub_spec(self.kind, version, spec, annotations)
         });
         let is_same = spec.as_ref() == Some(&resource.spec);
-        match is_same && generation_of(&live) <= resource.generation {
-            true => Ok(()),
-            false => Err(ApplyError::Stale),
+        if is_same && generation_of(&live) <= resource.generation {
+            return Ok(());
         }
+        Err(ApplyError::Stale)
     }
 
     /// Whether the API server has the children as cached. Reads only those that have not changed since
