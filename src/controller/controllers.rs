@@ -27,6 +27,7 @@ use crate::controller::cache::informer::{self, Change, Informer, Synced};
 use crate::controller::cache::store::Store;
 use crate::controller::cache::stored_version;
 use crate::controller::children::Children;
+use crate::controller::clock::Clock;
 use crate::controller::controllers::resync::resync;
 use crate::controller::event::{self, Recorder};
 use crate::controller::event_handlers::{EventHandlers, QueueHandle};
@@ -69,6 +70,8 @@ pub struct Options {
     pub namespaces: BTreeSet<String>,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
+    /// The time of conditions and Events.
+    pub clock: Clock,
     /// The workers start when this process leads. Caches and queues fill before.
     pub leadership: Leadership,
 }
@@ -109,7 +112,8 @@ pub async fn run(
 
     let caller = Caller::new(options.client.clone(), options.leadership.clone());
     let stopping = CancellationToken::new();
-    let (recorder, recorded) = Recorder::new(Arc::clone(&options.metrics));
+    let clock = Arc::clone(&options.clock);
+    let (recorder, recorded) = Recorder::new(Arc::clone(&clock), Arc::clone(&options.metrics));
     let mut running = Running {
         events: tokio::spawn(event::write(
             recorded,
@@ -129,6 +133,7 @@ pub async fn run(
         first_revision: Arc::new(FirstRevision::new(caller.clone(), namespace)),
         caller,
         recorder,
+        clock,
         children,
         metrics: Arc::clone(&options.metrics),
     };

@@ -4,6 +4,7 @@
 pub mod absorb;
 pub(crate) mod field_conflict;
 pub mod fingerprint;
+mod fixed_hash;
 pub(crate) mod managed_fields;
 pub(crate) mod quantity;
 pub(crate) mod repairs;

@@ -9,7 +9,7 @@
 pub mod backoff;
 pub mod cache;
 mod children;
-pub(crate) mod clock;
+mod clock;
 pub mod controllers;
 pub mod drift;
 mod event;
@@ -23,6 +23,7 @@ pub mod rights;
 mod state;
 
 pub use cache::stored_version::storage_version_hash;
+pub use clock::Clock;
 pub use controllers::{ControllersError, Options, run};
 pub use metrics::Metrics;
 pub use quartet_http::Leadership;

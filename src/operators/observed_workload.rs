@@ -30,6 +30,8 @@ pub struct ObservedWorkload {
     pub is_available: Option<bool>,
     /// The message of the condition `Progressing`, if the progress deadline is exceeded.
     pub stalled: Option<Box<str>>,
+    /// Whether the condition `Progressing` says that the latest rollout has completed once.
+    pub has_rolled_out: bool,
     /// The message of the condition `ReplicaFailure`, if it is true.
     pub replica_failure: Option<Box<str>>,
     /// `spec.selector`, if an older operator set it and it must be retained; see [`super::kept`].
@@ -38,6 +40,9 @@ pub struct ObservedWorkload {
 
 /// The Deployment controller's reason for a rollout without progress.
 const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+
+/// The Deployment controller's reason for a rollout that has completed, also if pods fail later.
+const NEW_REPLICA_SET_AVAILABLE: &str = "NewReplicaSetAvailable";
 
 /// Longest message of a condition, in bytes.
 const MESSAGE_MAX: usize = 512;
@@ -81,6 +86,8 @@ impl ObservedWorkload {
             available: count("availableReplicas"),
             is_available: condition("Available").as_ref().map(is_true),
             stalled: stalled.map(message),
+            has_rolled_out: condition("Progressing")
+                .is_some_and(|progressing| has(progressing, "reason", NEW_REPLICA_SET_AVAILABLE)),
             replica_failure: condition("ReplicaFailure").filter(is_true).map(message),
             preserved_selector: None,
         }
@@ -99,6 +106,16 @@ impl ObservedWorkload {
     /// Reports whether enough pods are available for its strategy; all of them if its controller does not say so.
     pub fn is_available(&self) -> bool {
         self.is_available.unwrap_or(self.available == self.desired)
+    }
+
+    /// Reports whether no pod is of an earlier spec, and enough pods are available or have been since.
+    pub fn has_ended_rollout(&self) -> bool {
+        self.is_updated() && (self.has_rolled_out || self.is_available())
+    }
+
+    /// Reports whether its rollout makes no progress, or its pods cannot be created.
+    pub fn is_stuck(&self) -> bool {
+        self.is_current() && (self.stalled.is_some() || self.replica_failure.is_some())
     }
 
     /// Reports whether the latest spec is rolled out and every pod is available.

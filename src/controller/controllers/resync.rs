@@ -28,7 +28,7 @@ pub(in crate::controller) async fn resync(
         sleep(INTERVAL.mul_f64(0.5 + fastrand::f64())).await;
         for resource in resources.snapshot() {
             let wait = SPREAD.mul_f64(fastrand::f64());
-            queue.add_later(resource.meta.key.clone(), Priority::Low, wait, wait);
+            queue.add_later(resource.meta.key.clone(), Priority::Low, wait);
         }
     }
 }

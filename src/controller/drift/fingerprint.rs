@@ -7,10 +7,11 @@
 //! `f:<name>` a field, `k:<json>` an item of an associative list by its keys, `v:<json>` a
 //! member of a set, `i:<index>` an item by position, `.` the value itself, `{}` a leaf.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
 use serde_json::{Map, Value};
 
+use crate::controller::drift::fixed_hash::FixedHasher;
 use crate::controller::drift::quantity;
 
 /// Largest number of comparisons of items with entries of `fieldsV1`, each of which is parsed. A list that
@@ -20,8 +21,7 @@ const MOST_COMPARED: usize = 10_000;
 /// The annotation on each child with its `stamp`. It does not enter the fingerprint.
 pub(crate) const APPLIED: &str = "quartet-operator.example.com/applied";
 
-/// Hashes of owned fields. A stored hash (see `stamp`) may come from another build with another hasher,
-/// so a difference only means that the state must be compared again.
+/// Hashes of owned fields, of a fixed algorithm, since they are stored (see `stamp`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprint {
     /// All fields but the owner references.
@@ -44,7 +44,7 @@ pub fn of_observed(object: &Value, manager: &str) -> Option<Fingerprint> {
 }
 
 fn of(object: &Value, fields: Option<&Value>) -> Fingerprint {
-    let (mut all, mut owners) = (DefaultHasher::new(), DefaultHasher::new());
+    let (mut all, mut owners) = (FixedHasher::default(), FixedHasher::default());
     hash(object, fields, Place::Root, &mut all);
     let owned = fields.map(|fields| fields.pointer("/f:metadata/f:ownerReferences"));
     if let Some(references) = object.pointer("/metadata/ownerReferences")
@@ -131,7 +131,7 @@ impl Place {
 }
 
 /// Hashes `value`, or only the part that `fields` owns.
-fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut DefaultHasher) {
+fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut FixedHasher) {
     // An empty set is a leaf: the value is owned as a whole.
     let owned = fields
         .and_then(Value::as_object)

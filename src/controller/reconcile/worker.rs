@@ -113,7 +113,7 @@ fn conclude(
         }
         Ok(Ok(Ok(Action::RequeueAfter(delay)))) => {
             queue.forget(key);
-            queue.requeue_after(key.clone(), delay);
+            queue.add_after(key.clone(), delay);
             ReconcileResult::RequeueAfter
         }
         Ok(Ok(Ok(Action::Held(delay)))) => {

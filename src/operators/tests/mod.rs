@@ -174,6 +174,7 @@ fn rolled_out(replicas: i64) -> ObservedWorkload {
         available: replicas,
         is_available: Some(true),
         stalled: None,
+        has_rolled_out: true,
         replica_failure: None,
         preserved_selector: None,
     }

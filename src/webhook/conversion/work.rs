@@ -1,7 +1,6 @@
 //! The state of a conversion: converts one object after another, and collects the answer. Used by
 //! `reading`, which parses the review.
 
-
 use crate::api::Kind;
 use crate::api::conversion::{ConvertedText, convert_into};
 use crate::api::raw::{Envelope, Members, write_json};

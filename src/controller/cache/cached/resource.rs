@@ -1,7 +1,5 @@
 //! Custom resources of the four kinds.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -46,17 +44,6 @@ impl CachedResource {
         // An older operator may have stored values that do not fit this type.
         let status: Conditions = serde_json::from_str(&self.status).unwrap_or_default();
         status.conditions
-    }
-
-    /// A hash of all that its children are computed from.
-    pub(crate) fn spec_hash(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        let Meta {
-            uid, generation, ..
-        } = &self.meta;
-        (uid, generation, self.version).hash(&mut hasher);
-        (&self.spec, &self.conversion_data).hash(&mut hasher);
-        hasher.finish()
     }
 
     /// Reports whether two versions are equal apart from resourceVersion and unused fields: labels,

@@ -24,12 +24,12 @@ use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
 use quartet_http::Part;
 
 impl Reconciler {
-    /// Reserves the name of a child. Returns the cached child, if the resource owns it. Returns `None` if there
-    /// is none in the cache, or one without an owner: it is applied without force, so that an object of
-    /// another owner that the label-selected watch does not see is not adopted.
+    /// The cached child, if the resource owns it. `None` if there is none in the cache, or one without an owner:
+    /// it is applied without force, so that an object of another owner that the cache does not show is not
+    /// adopted.
     ///
     /// # Errors
-    /// [`ApplyError::Blocked`] if another resource has the name or owns the child,
+    /// [`ApplyError::Blocked`] if another resource owns the child,
     /// [`ApplyError::Pending`] if the child is created again after its deletion.
     pub(super) fn claim(&self, wanted: Wanted<'_>) -> Result<Option<Arc<CachedChild>>, ApplyError> {
         let (kind, key, resource) = (wanted.child.kind, wanted.key(), wanted.resource);
@@ -46,11 +46,6 @@ impl Reconciler {
                 return Err(pending_deletion(terminating(kind, &key)));
             }
             let problem = name_conflict(kind, &key, Some(owner));
-            return Err(ApplyError::Blocked(problem, jittered_retry()));
-        }
-        let reservations = &self.children.reservations;
-        if !reservations.reserve(kind, &key, &resource.uid) {
-            let problem = name_conflict(kind, &key, None);
             return Err(ApplyError::Blocked(problem, jittered_retry()));
         }
         Ok(ours)
@@ -188,10 +183,10 @@ impl Reconciler {
             conversion::hub_spec(self.kind, version, spec, annotations)
         });
         let is_same = spec.as_ref() == Some(&resource.spec);
-        match is_same && generation_of(&live) <= resource.generation {
-            true => Ok(()),
-            false => Err(ApplyError::Stale),
+        if is_same && generation_of(&live) <= resource.generation {
+            return Ok(());
         }
+        Err(ApplyError::Stale)
     }
 
     /// Whether the API server has the children as cached. Reads only those that have not changed since
