@@ -74,7 +74,7 @@ async fn a_step_of_a_rollout_wakes_its_resource_after_half_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_report_of_a_deployment_is_looked_at_soon_and_one_of_an_earlier_spec_never() {
+async fn the_first_report_of_a_deployment_enqueues_soon_and_one_of_an_earlier_spec_never() {
     let scene = Scene::new();
     scene.holds("Nginx", "ns", "web");
     let mut object = child("web", &[reference(NGINX, "Nginx web")]);
