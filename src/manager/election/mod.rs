@@ -1,7 +1,7 @@
 //! Leader election: of several replicas the one that holds the Lease reconciles.
 //!
-//! [`candidate`] has the rules, without I/O. [`driver`] runs them. [`mod@lease`] reads and writes the
-//! object. [`fence`] tells controllers whether they may write.
+//! [`candidate`] has the rules, without I/O. `driver` runs them. [`mod@lease`] reads and writes the
+//! object. `fence` tells controllers whether they may write.
 
 pub mod candidate;
 pub mod clock;
