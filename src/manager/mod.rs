@@ -4,7 +4,7 @@
 
 mod cluster;
 mod controllers;
-/// Public for a fuzz target.
+// Public for a fuzz target.
 #[doc(hidden)]
 pub mod election;
 mod error;
