@@ -365,7 +365,7 @@ fn makes_service(operator: &dyn Operator, version: &Version, spec: &Value) -> bo
 #[tokio::test]
 async fn a_name_that_no_service_can_have_is_rejected_if_a_service_is_desired() {
     let client = client().await;
-    let name = BTreeSet::from(["metadata.name".to_owned()]);
+    let name = BTreeSet::from(["metadata".to_owned()]);
     let long = "a".repeat(64);
     let mut outcomes = BTreeSet::new();
     for operator in OPERATORS {

@@ -8,7 +8,7 @@ use crate::api::replicas::Pods;
 use crate::operators::kinds;
 
 /// The parts of our CRDs whose description and bounds are not ours.
-const OF_KUBERNETES: [&str; 4] = [".apiVersion", ".kind", ".metadata", ".metadata.name"];
+const OF_KUBERNETES: [&str; 3] = [".apiVersion", ".kind", ".metadata"];
 
 fn root(crd: &CustomResourceDefinition) -> &JSONSchemaProps {
     crd.spec.versions[0]
