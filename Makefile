@@ -372,10 +372,15 @@ plots: ## Draw the plots of docs/performance.md from the figures in docs/figures
 build: ## Build the manager, at target/release/manager.
 	$(CARGO_BUILD) --release --bin manager
 
+# The API server calls the manager's webhooks at WEBHOOK_URL, until it ends. WEBHOOK_URL_FORCE=true allows
+# an API server on another machine.
+REGISTERED = $(DEVCLUSTER) webhooks --kubectl=$(KUBECTL) --url=$(WEBHOOK_URL) --
+
 .PHONY: run
 run: ## Run the manager on this machine against the cluster of KUBECONFIG.
-	$(CARGO_BUILD) --bin manager
-	@exec env WEBHOOK_URL=$(WEBHOOK_URL) $(CARGO_TARGET_DIR)/debug/manager --log-format=text $(ARGS)
+	$(CARGO_BUILD) --bin manager --bin devcluster
+	@exec $(if $(filter false --enable-webhooks=false,$(ENABLE_WEBHOOKS) $(ARGS)),,$(REGISTERED)) \
+		$(CARGO_TARGET_DIR)/debug/manager --log-format=text $(ARGS)
 
 ##@ Packaging
 
@@ -512,6 +517,8 @@ helm: ## Build Helm from its module, once, and print where it is.
 .PHONY: install
 install: ## Install the CRDs, with both versions, into the cluster of KUBECONFIG.
 	$(KUBECTL) apply --server-side --force-conflicts -k config/crd || $(KUBECTL) replace -k config/crd
+	@# What a killed `make run` left would reject every write.
+	@$(KUBECTL) delete validatingwebhookconfigurations -l app.kubernetes.io/managed-by=devcluster >/dev/null
 
 .PHONY: uninstall
 uninstall: ## Remove the CRDs, and with them every resource of the four kinds; ignore-not-found=true.

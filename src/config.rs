@@ -12,8 +12,6 @@ mod scaffold;
 mod values;
 
 pub use address::{BindAddress, InvalidAddress};
-#[cfg(test)]
-pub(crate) use check::variables;
 pub use check::{CertificateSource, Config, ConfigError, LeaderElection, MetricsSecurity};
 pub use command::Command;
 pub use flags::{HEALTH_ADDRESS, MigrateStorage, SERVING_CERTS, WEBHOOK_PORT};

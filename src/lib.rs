@@ -28,6 +28,7 @@ mod log_limit;
 pub mod manager;
 mod metric;
 pub mod migration;
+pub mod names;
 pub mod operators;
 pub mod packaging;
 mod server;

@@ -302,7 +302,9 @@ pub fn resource(kind: &Kind, object: &Value) -> Resource {
         api_version: kind.api_version(version),
         spec: hub_spec(kind, version, &object["spec"], metadata.get("annotations")),
         status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
-        paused: metadata["annotations"]["quartet-operator.example.com/paused"] == "true",
+        paused: metadata["annotations"]["quartet-operator.example.com/paused"]
+            .as_str()
+            .map(str::to_owned),
     }
 }
 
@@ -379,7 +381,7 @@ fn deployment(bytes: &mut Unstructured<'_>) -> Result<ObservedWorkload> {
         kind: "Deployment",
         generation,
         observed_generation,
-        paused: None,
+        paused: false,
         desired,
         replicas,
         updated,

@@ -186,4 +186,9 @@ impl Kind {
     pub fn controller_name(&self) -> String {
         self.kind.to_ascii_lowercase()
     }
+
+    /// The name of the CRD, e.g. `memcacheds.cache.example.com`.
+    pub fn crd_name(&self) -> String {
+        format!("{}.{}", self.plural, self.group)
+    }
 }

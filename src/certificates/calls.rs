@@ -1,5 +1,5 @@
 //! Requests for whole objects as JSON, so that fields that are not known here stay as they are, and
-//! watches of these objects. No request is retried. Used by `self_managed` and `registration`.
+//! watches of these objects. No request is retried.
 
 use std::future::ready;
 
@@ -11,7 +11,7 @@ use kube::Client;
 use kube::api::{Api, DynamicObject, Resource as _};
 use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt as _, reflector, watcher};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::retry::LastError;
@@ -66,21 +66,6 @@ pub(super) async fn write(
     send(client, request(verb, method, at, target), object).await
 }
 
-/// Deletes the object if it still has the resourceVersion of `object`.
-pub(super) async fn delete(
-    client: &Client,
-    at: &ObjectRef,
-    object: &Value,
-) -> Result<Value, RequestError> {
-    let options = json!({
-        "apiVersion": "v1",
-        "kind": "DeleteOptions",
-        "preconditions": {"resourceVersion": object.pointer("/metadata/resourceVersion")},
-    });
-    let request = request("delete", Method::DELETE, at, path(at));
-    send(client, request, &options).await
-}
-
 async fn send(
     client: &Client,
     request: ApiRequest<'static>,
@@ -128,9 +113,9 @@ mod tests {
     use std::io::{Error, ErrorKind};
     use std::time::Duration;
 
-    use k8s_openapi::api::coordination::v1::Lease;
     use k8s_openapi::api::core::v1::{Namespace, Secret};
     use kube::client::Body;
+    use serde_json::json;
     use tokio::time::timeout;
 
     use super::*;
@@ -176,11 +161,6 @@ mod tests {
         assert_eq!(
             action("create", namespace.erase()),
             "create /api/v1/namespaces/b"
-        );
-        let lease = reflector::ObjectRef::<Lease>::new("b");
-        assert_eq!(
-            action("delete", lease.erase()),
-            "delete /apis/coordination.k8s.io/v1/leases/b"
         );
     }
 }

@@ -78,11 +78,6 @@ impl Metrics {
     pub(super) fn serving(&self, validity: Validity) {
         self.not_after.set(validity.not_after.as_second());
     }
-
-    #[cfg(test)]
-    pub(super) fn counts(&self) -> (u64, u64) {
-        (self.reads.reads.get(), self.reads.errors.get())
-    }
 }
 
 #[cfg(test)]
@@ -90,6 +85,13 @@ mod tests {
     use prometheus_client::encoding::text::encode;
 
     use super::*;
+
+    impl Metrics {
+        /// The number of reads, and of those that failed.
+        pub(in crate::certificates) fn counts(&self) -> (u64, u64) {
+            (self.reads.reads.get(), self.reads.errors.get())
+        }
+    }
 
     #[test]
     fn the_names_are_those_of_controller_runtime() {

@@ -1,6 +1,5 @@
-//! The certificates of the servers: from a folder, from a Secret that the manager owns, for a URL, or
-//! self-signed in memory. Each source is one function that returns a [`Source`]. Servers do not depend on
-//! the source.
+//! The certificates of the servers: from a folder, from a Secret that the manager owns, or self-signed in
+//! memory. Each source is one function that returns a [`Source`]. Servers do not depend on the source.
 //! Used by `config`, `manager` and `packaging`.
 
 mod calls;
@@ -15,7 +14,6 @@ mod metrics;
 mod objects;
 mod pair;
 mod plan;
-mod registration;
 mod repairs;
 mod resolver;
 mod retry;
@@ -23,9 +21,7 @@ mod rights;
 mod self_managed;
 #[cfg(test)]
 mod tests;
-mod url_form;
 mod validity;
-mod webhook_url;
 
 pub use directory::{Files, POLL_INTERVAL, directory};
 pub use in_memory::in_memory;
@@ -33,9 +29,7 @@ pub use metrics::{Metrics, Reads};
 pub use objects::Registered;
 pub(crate) use pair::pem_problem;
 pub use pair::{PairError, ServingPair};
-pub use registration::{Registration, RegistrationError, registered};
 pub use resolver::{NotServing, Resolver, Source};
 pub use rights::{registered_rights, secret_rights};
 pub use self_managed::{SECRET, SelfManaged, self_managed};
 pub use validity::Validity;
-pub use webhook_url::{InvalidWebhookUrl, WebhookUrl};

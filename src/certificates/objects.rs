@@ -20,6 +20,13 @@ pub enum Registered {
 }
 
 impl Registered {
+    /// A webhook configuration and these CRDs.
+    pub fn all(crds: impl IntoIterator<Item = String>, configuration: &str) -> Vec<Self> {
+        let crds = crds.into_iter().map(Self::Converted);
+        crds.chain([Self::Validating(configuration.to_owned())])
+            .collect()
+    }
+
     /// The type and the name of the object.
     pub(super) fn object_ref(&self) -> ObjectRef {
         let (name, resource) = match self {

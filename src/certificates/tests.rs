@@ -1,4 +1,4 @@
-//! The registration of a URL and the certificates of a Secret, against a scripted API server that keeps
+//! The certificates of a Secret, against a scripted API server that keeps
 //! objects by their path. Time is paused.
 
 mod shared_secret;
@@ -14,8 +14,6 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::*;
@@ -39,8 +37,6 @@ struct Server {
     unread: Option<String>,
     /// Each list and watch is rejected with the status 403; otherwise it is never answered.
     forbids_lists: bool,
-    /// A write is committed after this time, even if its client has gone.
-    commits_after: Duration,
 }
 
 type Shared = Arc<Mutex<Server>>;
@@ -69,10 +65,6 @@ impl Server {
         }
         match *method {
             Method::GET => known.map_or_else(|| refuse(404), |object| (200, object)),
-            Method::DELETE => {
-                self.objects.remove(path);
-                (200, json!({}))
-            }
             Method::PUT if !is_latest => refuse(409),
             Method::PUT => (200, self.put(path, body)),
             _ => {
@@ -114,18 +106,13 @@ fn client(server: &Shared) -> Client {
             }
             let bytes = request.into_body().collect_bytes().await.unwrap();
             let body = serde_json::from_slice(&bytes).unwrap_or_default();
-            let answered = tokio::spawn(async move {
-                if method != Method::GET {
-                    let after = server.lock().unwrap().commits_after;
-                    sleep(after).await;
-                }
+            let (code, answer, days) = {
                 let mut server = server.lock().unwrap();
                 let (code, answer) = server.answer(&method, uri.path(), body);
                 let name = uri.path().rsplit('/').next().unwrap_or_default();
                 server.answered.push(format!("{method} {name} {code}"));
                 (code, answer, server.days)
-            });
-            let (code, answer, days) = answered.await.unwrap();
+            };
             let body = Body::from(answer.to_string().into_bytes());
             let date = Timestamp::now() + SignedDuration::from_hours(24 * days);
             let date = DateTimePrinter::new()
@@ -161,10 +148,6 @@ fn configuration() -> Value {
     configuration
 }
 
-fn url_of(crd: &Value) -> &Value {
-    &crd["spec"]["conversion"]["webhook"]["clientConfig"]["url"]
-}
-
 #[test]
 fn the_rights_are_those_that_the_replicas_use_and_name_each_object() {
     let own = ["get", "list", "watch", "update"];
@@ -194,76 +177,6 @@ fn the_rights_are_those_that_the_replicas_use_and_name_each_object() {
             ),
         ]
     );
-}
-
-/// Starts the registration of a URL; returns how to stop it, and its end.
-fn registering(server: &Shared) -> (oneshot::Sender<()>, JoinHandle<()>) {
-    let options = Registration {
-        url: "https://127.0.0.1:9443".parse().unwrap(),
-        force: false,
-        server: "https://127.0.0.1:6443".to_owned(),
-        webhook_configuration: serde_json::from_value(configuration()).unwrap(),
-        crds: vec![packaging::crd::both_versions(&memcached::KIND)],
-    };
-    let (stop, stopped) = oneshot::channel::<()>();
-    let stopped = async {
-        let _ = stopped.await;
-    };
-    let (_, run) = registered(options, client(server), Metrics::default(), stopped).unwrap();
-    (stop, tokio::spawn(async { run.await.unwrap() }))
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_url_that_is_being_registered_at_the_end_is_restored_too() {
-    let server = Shared::default();
-    server.lock().unwrap().put(CRD, crd());
-    server.lock().unwrap().commits_after = Duration::from_secs(3);
-    let (stop, running) = registering(&server);
-    sleep(Duration::from_secs(1)).await;
-    stop.send(()).unwrap();
-    running.await.unwrap();
-    sleep(Duration::from_secs(10)).await;
-    let objects = &server.lock().unwrap().objects;
-    assert_eq!(objects.len(), 1, "the configuration is deleted");
-    assert_eq!(
-        objects[CRD]["spec"]["conversion"],
-        crd()["spec"]["conversion"]
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_url_is_registered_when_a_crd_comes_and_restored_at_the_end() {
-    let server = Shared::default();
-    let (stop, running) = registering(&server);
-    sleep(Duration::from_millis(100)).await;
-    let created = format!("{CONFIGURATIONS}/{CONFIGURATION}");
-    assert!(server.lock().unwrap().objects.contains_key(&created));
-    let posts = answered(&server);
-    assert_eq!(posts.len(), 3, "two are read, one is created: {posts:?}");
-
-    // It looks for the missing CRD every two seconds, and every thirty when it is there.
-    server.lock().unwrap().put(CRD, crd());
-    sleep(Duration::from_secs(2)).await;
-    assert_eq!(
-        url_of(&server.lock().unwrap().objects[CRD]),
-        "https://127.0.0.1:9443/convert"
-    );
-    answered(&server);
-    sleep(Duration::from_secs(27)).await;
-    assert_eq!(answered(&server), [""; 0]);
-    // `make install` replaces it.
-    server.lock().unwrap().put(CRD, crd());
-    sleep(Duration::from_secs(4)).await;
-    assert!(url_of(&server.lock().unwrap().objects[CRD]).is_string());
-
-    // A conflict at the end is retried.
-    server.lock().unwrap().refused = Some((CRD.to_owned(), 409));
-    stop.send(()).unwrap();
-    running.await.unwrap();
-    let server = server.lock().unwrap();
-    assert!(!server.objects.contains_key(&created));
-    let restored = &server.objects[CRD];
-    assert_eq!(restored["spec"]["conversion"], crd()["spec"]["conversion"]);
 }
 
 fn options() -> SelfManaged {

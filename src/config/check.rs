@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::address::BindAddress;
 use super::flags::{Flags, SERVING_CERTS};
 use super::values::{CertMode, LogFormat, LogLevel};
-use crate::certificates::{Files, WebhookUrl};
+use crate::certificates::Files;
 use crate::operators::{OPERATORS, Operator, Settings};
 use crate::webhook::TlsVersion;
 
@@ -74,14 +74,6 @@ pub enum CertificateSource {
     Directory(Files),
     /// A Secret that the replicas share.
     SelfManaged,
-    /// A certificate that is generated in memory for a URL at which the API server calls this
-    /// process.
-    Url {
-        /// The URL.
-        url: WebhookUrl,
-        /// Allow an API server that is not on this machine.
-        force: bool,
-    },
 }
 
 /// The configuration is invalid. Each message says what to do.
@@ -99,12 +91,6 @@ pub enum ConfigError {
          lower-case letters, digits and '-', with a letter or digit at both ends"
     )]
     LeaseNamespace(String),
-    /// Two sources of certificates.
-    #[error(
-        "--webhook-url and --cert-mode=self-managed exclude each other: the first registers a URL \
-         and generates a certificate for it, the second registers a Service; leave one out"
-    )]
-    UrlAndSelfManaged,
     /// `--enable-http2`.
     #[error(
         "--enable-http2: HTTP/2 is not served: it lets a client exhaust a server (CVE-2023-44487), and \
@@ -149,7 +135,7 @@ impl Config {
             max_replicas: flags.max_replicas,
             images: images(|name| std::env::var_os(name))?,
         };
-        let certificates = certificates(&flags)?;
+        let certificates = certificates(&flags);
         let leader_election = leader_election(&flags, std::env::var("POD_NAMESPACE").ok())?;
         let metrics_security = metrics_security(&flags);
         let metrics_address = flags.metrics_bind_address.0;
@@ -225,24 +211,15 @@ fn or_default<'a>(given: &'a OsStr, default: &'a str) -> &'a OsStr {
     }
 }
 
-fn certificates(flags: &Flags) -> Result<CertificateSource, ConfigError> {
-    if let Some(url) = flags.webhook_url.clone() {
-        return match flags.cert_mode {
-            CertMode::SelfManaged => Err(ConfigError::UrlAndSelfManaged),
-            CertMode::Directory => Ok(CertificateSource::Url {
-                url,
-                force: flags.webhook_url_force.0,
-            }),
-        };
-    }
-    Ok(match flags.cert_mode {
+fn certificates(flags: &Flags) -> CertificateSource {
+    match flags.cert_mode {
         CertMode::SelfManaged => CertificateSource::SelfManaged,
         CertMode::Directory => {
             let folder = or_default(&flags.webhook_cert_path, SERVING_CERTS);
             let (name, key) = (&flags.webhook_cert_name, &flags.webhook_cert_key);
             CertificateSource::Directory(files(folder, name, key))
         }
-    })
+    }
 }
 
 /// Returns an error if two servers have the same address, since the second could not start.
@@ -260,17 +237,6 @@ fn differ(addresses: [(&'static str, &Option<BindAddress>); 3]) -> Result<(), Co
         }
     }
     Ok(())
-}
-
-/// The environment variables of the flags, for the test of the manifests.
-#[cfg(test)]
-pub(crate) fn variables() -> BTreeSet<String> {
-    use clap::CommandFactory as _;
-    let command = Flags::command();
-    let named = command.get_arguments().filter_map(|flag| flag.get_env());
-    named
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect()
 }
 
 /// Treats an empty path as absent, as in a manifest whose value was left blank.

@@ -10,7 +10,6 @@ use clap::{Args, Parser, Subcommand};
 use super::address::OptionalAddress;
 use super::scaffold::ScaffoldFlags;
 use super::values::{BOOL, CertMode, GoBool, LogFormat, LogLevel};
-use crate::certificates::WebhookUrl;
 use crate::operators::settings::MAX_REPLICAS;
 use crate::webhook::TlsVersion;
 
@@ -102,16 +101,6 @@ pub(super) struct Flags {
     /// File name of the key in that directory.
     #[arg(long, env, value_name = "FILE", default_value = "tls.key")]
     pub(super) webhook_cert_key: OsString,
-
-    /// For a process outside the cluster: the URL https://HOST:PORT at which the API server calls
-    /// the webhook server, with a generated certificate. Allowed only if the API server is on
-    /// this machine.
-    #[arg(long, env, value_name = "URL")]
-    pub(super) webhook_url: Option<WebhookUrl>,
-
-    /// Allow --webhook-url with an API server on another machine.
-    #[arg(long, env, value_name = BOOL, default_value = "false")]
-    pub(super) webhook_url_force: GoBool,
 
     /// Kubeconfig file. Default: KUBECONFIG, then the pod's service account, then ~/.kube/config.
     #[arg(long, value_name = "FILE")]

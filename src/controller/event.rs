@@ -1,6 +1,6 @@
 //! Events on a resource, for transitions that a person should see; a healthy resource causes none. A
 //! reconcile does not wait for them: they enter a bounded queue, and are dropped and counted if it is
-//! full. [`write`] creates each with one request. Used by `controllers` and `reconcile`.
+//! full. [`write()`] creates each with one request. Used by `controllers` and `reconcile`.
 
 mod transitions;
 

@@ -170,21 +170,9 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         });
     }
 
-    /// The number of waiting keys, including delayed ones, excluding those in process.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.shared.state.lock().slots.len()
-    }
-
     /// The number of keys that a worker could take now.
     pub fn ready(&self) -> u32 {
         u32::try_from(self.shared.state.lock().slots.available()).unwrap_or(u32::MAX)
-    }
-
-    /// Whether no key waits.
-    #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
@@ -225,7 +213,5 @@ impl<K: Clone + Eq + Hash> Shared<K> {
     }
 }
 
-#[cfg(test)]
-mod model;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,6 @@ use super::cluster::ClusterError;
 use super::election::ElectionError;
 use super::listen::BindError;
 use super::traces::TracesError;
-use crate::certificates::RegistrationError;
 
 /// `EX_USAGE` of sysexits.h: the configuration is not valid, and a restart does not help.
 pub const EXIT_USAGE: u8 = 64;
@@ -20,9 +19,6 @@ pub enum RunError {
     /// The leader election cannot run.
     #[error(transparent)]
     Election(#[from] ElectionError),
-    /// The webhooks cannot be registered with this configuration.
-    #[error(transparent)]
-    Webhooks(#[from] RegistrationError),
     /// Traces cannot be exported with this configuration.
     #[error(transparent)]
     Traces(#[from] TracesError),
@@ -52,9 +48,7 @@ impl RunError {
     /// The exit code of the process: [`EXIT_USAGE`], or 1.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Configuration(_) | Self::Election(_) | Self::Webhooks(_) | Self::Traces(_) => {
-                EXIT_USAGE
-            }
+            Self::Configuration(_) | Self::Election(_) | Self::Traces(_) => EXIT_USAGE,
             _ => 1,
         }
     }

@@ -30,7 +30,7 @@ use super::webhooks::until;
 use crate::budget::{METRICS, SCRAPE_BYTES, SCRAPES};
 use crate::certificates::{self, directory, in_memory};
 use crate::config::{Config, MetricsSecurity};
-use crate::packaging::names::METRICS_PATH;
+use crate::names::METRICS_PATH;
 use crate::server::{Serving, Slot, long_body};
 use crate::webhook::{ServeError, server_config};
 
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
     use crate::controller::Metrics;
     use crate::controller::metrics::{ConditionView, VisitConditions};
-    use crate::operators::kinds;
+    use crate::operators::tests::kinds;
 
     /// The metrics of every process, and one with a text of this length.
     fn with_a_long_one(bytes: usize) -> Registry {

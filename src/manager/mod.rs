@@ -32,7 +32,7 @@ use crate::budget::HEALTH;
 use crate::certificates;
 use crate::config::Config;
 pub use crate::error_report::error_report;
-use crate::packaging::names;
+use crate::names;
 pub use cluster::{Clients, ClusterError};
 use election::Election;
 pub use election::ElectionError;

@@ -2,20 +2,22 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM, which the kubelet sends, and SIGINT, which a terminal sends.
+/// SIGTERM, which the kubelet sends, and SIGINT and SIGHUP, which a terminal sends.
 #[derive(Debug)]
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hang_up: Signal,
 }
 
 impl Signals {
-    /// Installs the handlers of both signals for the rest of the process. Call it first, in a runtime:
+    /// Installs the handlers of these signals for the rest of the process. Call it first, in a runtime:
     /// without it, a signal kills the process, or is ignored if it is the first of its container.
     pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
         })
     }
 
@@ -24,6 +26,7 @@ impl Signals {
         tokio::select! {
             Some(()) = self.terminate.recv() => "SIGTERM",
             Some(()) = self.interrupt.recv() => "SIGINT",
+            Some(()) = self.hang_up.recv() => "SIGHUP",
             else => std::future::pending().await,
         }
     }

@@ -34,11 +34,6 @@ pub(super) const BEHIND_A_SERVICE: Stopping = Stopping {
     // lists take milliseconds.
     drain: Duration::from_millis(2500),
 };
-/// Stop of the webhook server if the API server calls a URL, which is removed at the first signal.
-pub(super) const AT_A_URL: Stopping = Stopping {
-    grace: Duration::from_secs(1),
-    ..BEHIND_A_SERVICE
-};
 /// Stop of the servers of health and metrics, at once.
 pub(super) const AT_ONCE: Stopping = Stopping {
     grace: Duration::ZERO,

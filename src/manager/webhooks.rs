@@ -15,20 +15,20 @@ use super::cluster::Clients;
 use super::error::RunError;
 use super::health::Endpoint;
 use super::namespace::pod_namespace;
-use super::supervise::{AT_A_URL, BEHIND_A_SERVICE, Group};
+use super::supervise::{BEHIND_A_SERVICE, Group};
 use crate::certificates::{
-    self, Registration, Resolver, SECRET, SelfManaged, directory, registered, self_managed,
+    self, Registered, Resolver, SECRET, SelfManaged, directory, self_managed,
 };
 use crate::config::{CertificateSource, Config};
+use crate::names;
 use crate::operators::OPERATORS;
-use crate::packaging::{self, names};
 use crate::webhook::{self, Handlers, serve};
 
 /// Starts the certificate source and the server in `group`, the server on a runtime of its own. Returns
 /// `ready` with the checks of both.
 ///
 /// # Errors
-/// The configured certificate source cannot be used, or the listener cannot change its runtime.
+/// The listener cannot change its runtime.
 pub(super) fn start(
     config: &Config,
     clients: &Clients,
@@ -39,15 +39,11 @@ pub(super) fn start(
 ) -> Result<Endpoint, RunError> {
     let metrics = webhook::Metrics::register(registry);
     let of_certificate = reads.of("webhook", registry);
-    let resolver = start_source(config, clients, of_certificate, group)?;
+    let resolver = start_source(config, clients, of_certificate, group);
     // All kinds, whichever controllers run: stored objects of all kinds must be readable.
     let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
     let handlers = Handlers::new(&kinds, config.settings.max_replicas, &metrics);
     let certificates = Arc::clone(&resolver);
-    let stopping = match config.certificates {
-        CertificateSource::Url { .. } => AT_A_URL,
-        CertificateSource::Directory(_) | CertificateSource::SelfManaged => BEHIND_A_SERVICE,
-    };
     let (minimum, stop) = (config.tls_min_version, group.stopping().cancelled_owned());
     let listener = listener.into_std().and_then(|listener| {
         let _context = runtime.enter();
@@ -60,7 +56,14 @@ pub(super) fn start(
     group.parts.start_on(
         runtime,
         "webhook server",
-        serve(listener, certificates, minimum, handlers, stopping, stop),
+        serve(
+            listener,
+            certificates,
+            minimum,
+            handlers,
+            BEHIND_A_SERVICE,
+            stop,
+        ),
     );
     Ok(checked(ready, resolver))
 }
@@ -78,42 +81,26 @@ fn start_source(
     clients: &Clients,
     metrics: certificates::Metrics,
     group: &mut Group,
-) -> Result<Arc<Resolver>, RunError> {
+) -> Arc<Resolver> {
     let name = "webhook certificates";
     match &config.certificates {
         CertificateSource::Directory(files) => {
             let (resolver, run) = directory(files.clone(), metrics);
             group.start(name, until(group.stopping(), run));
-            Ok(resolver)
+            resolver
         }
         CertificateSource::SelfManaged => {
+            let crds = OPERATORS.iter().map(|operator| operator.kind().crd_name());
             let options = SelfManaged {
                 namespace: own_namespace(),
                 secret: SECRET.to_owned(),
                 service: names::WEBHOOK_SERVICE.to_owned(),
-                registered: packaging::webhook::registered(&packaging::kinds()),
+                registered: Registered::all(crds, names::WEBHOOK_CONFIGURATION),
             };
             let (calls, watches) = (clients.calls.clone(), clients.watches.clone());
             let (resolver, run) = self_managed(options, calls, watches, metrics);
             group.start(name, until(group.stopping(), run));
-            Ok(resolver)
-        }
-        CertificateSource::Url { url, force } => {
-            let kinds = packaging::kinds();
-            let options = Registration {
-                url: url.clone(),
-                force: *force,
-                server: clients.server.clone(),
-                webhook_configuration: packaging::webhook::validating_webhook_configuration(&kinds),
-                crds: kinds
-                    .iter()
-                    .map(|kind| packaging::crd::both_versions(kind))
-                    .collect(),
-            };
-            let stop = group.stopping().cancelled_owned();
-            let (resolver, run) = registered(options, clients.calls.clone(), metrics, stop)?;
-            group.start(name, run);
-            Ok(resolver)
+            resolver
         }
     }
 }

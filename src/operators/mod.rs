@@ -38,9 +38,3 @@ macro_rules! operators {
     };
 }
 crate::kinds::with_kinds!(operators);
-
-/// All kinds, for tests that check each of them.
-#[cfg(test)]
-pub(crate) fn kinds() -> Vec<&'static crate::api::Kind> {
-    OPERATORS.iter().map(|operator| operator.kind()).collect()
-}

@@ -9,9 +9,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use serde_json::json;
 
 use super::manifest::{Manifest, ManifestError};
-use super::names::{NAMESPACE, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT};
 use crate::api::conversion::reject_writes;
 use crate::api::{Kind, Version};
+use crate::names::{NAMESPACE, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT};
 use crate::webhook::paths;
 
 /// The CRD that serves both versions, stores the hub version, and is converted by our webhook.

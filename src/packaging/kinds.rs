@@ -16,10 +16,5 @@ pub(super) fn versions() -> impl Iterator<Item = (&'static Kind, &'static Versio
 
 /// The names of the CRDs, e.g. `memcacheds.cache.example.com`.
 pub(super) fn crd_names() -> Vec<String> {
-    kinds().into_iter().map(crd_name).collect()
-}
-
-/// The name of the CRD of a kind.
-pub(super) fn crd_name(kind: &Kind) -> String {
-    format!("{}.{}", kind.plural, kind.group)
+    kinds().into_iter().map(Kind::crd_name).collect()
 }

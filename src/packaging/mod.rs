@@ -1,7 +1,6 @@
 //! The manifests, generated from the Rust types of the manager, templates, and hand-written files
 //! of `config`. Depends on `api`, `operators`, rules and constants; writes no files itself.
-//! Used by `manager` (the CRDs, the webhook configuration and the names), the generator
-//! (`src/bin/generate`) and tests.
+//! Used by the generator (`src/bin/generate`) and tests.
 #![allow(clippy::indexing_slicing, reason = "fields of objects, in the generator alone")]
 
 mod chart;
@@ -10,7 +9,6 @@ mod installer;
 mod kinds;
 pub mod manager;
 pub mod manifest;
-pub mod names;
 pub mod olm;
 mod project;
 mod rbac;

@@ -12,12 +12,11 @@ use serde_json::{Value, json};
 use super::crd::kustomization;
 use super::kinds::{crd_names, kinds};
 use super::manifest::{Manifest, ManifestError};
-use super::names::PROJECT;
 use super::template;
-use super::webhook::registered;
 use crate::api::Kind;
-use crate::certificates::{SECRET, registered_rights, secret_rights};
+use crate::certificates::{Registered, SECRET, registered_rights, secret_rights};
 use crate::controller::rights;
+use crate::names::{PROJECT, WEBHOOK_CONFIGURATION};
 use crate::operators::{OPERATORS, owned_by};
 
 /// The resources of `rbac`, before the roles for users.
@@ -146,7 +145,7 @@ fn values(rules: impl IntoIterator<Item = impl serde::Serialize>) -> Vec<Value> 
 
 /// The rules of the roles with a template, by placeholder.
 pub(super) fn rules() -> [(&'static str, Vec<Value>); 4] {
-    let registration = registered_rights(&registered(&kinds()));
+    let registration = registered_rights(&Registered::all(crd_names(), WEBHOOK_CONFIGURATION));
     [
         ("CONTROLLER_RULES", controller_rules()),
         ("REGISTRATION_RULES", values(registration)),

@@ -7,8 +7,8 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::names::{OLDEST_KUBERNETES, OLDEST_OPENSHIFT, PROJECT};
 use super::project::project;
+use crate::names::{OLDEST_KUBERNETES, OLDEST_OPENSHIFT, PROJECT};
 use crate::operators::{OPERATORS, OperandImage};
 
 /// One version of the product.

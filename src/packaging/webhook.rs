@@ -7,13 +7,11 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::kinds::crd_name;
-use super::names::{
-    NAMESPACE, PROJECT, WEBHOOK_CONFIGURATION, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT,
-};
 use crate::api::conversion::DATA_ANNOTATION;
 use crate::api::{Kind, Version};
-use crate::certificates::Registered;
+use crate::names::{
+    NAMESPACE, PROJECT, WEBHOOK_CONFIGURATION, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT,
+};
 use crate::webhook::paths;
 
 /// Timeout of a request. A response takes a millisecond; a replica that takes longer is gone.
@@ -76,15 +74,6 @@ pub fn validating_webhook_configuration(kinds: &[&Kind]) -> ValidatingWebhookCon
         },
         webhooks: Some(kinds.iter().flat_map(of_kind).collect()),
     }
-}
-
-/// The objects with a caBundle.
-pub fn registered(kinds: &[&Kind]) -> Vec<Registered> {
-    let crds = kinds
-        .iter()
-        .map(|kind| Registered::Converted(crd_name(kind)));
-    let configuration = Registered::Validating(WEBHOOK_CONFIGURATION.to_owned());
-    crds.chain([configuration]).collect()
 }
 
 fn webhook(kind: &Kind, version: &Version) -> ValidatingWebhook {

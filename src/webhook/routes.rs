@@ -290,7 +290,7 @@ mod tests {
 
     use super::*;
     use crate::manager::telemetry::tests::log_lines;
-    use crate::operators::kinds;
+    use crate::operators::tests::kinds;
 
     #[test]
     fn a_panic_is_answered_in_the_form_of_the_review_and_counted() {

@@ -1,6 +1,5 @@
 //! Certificates on a real API server, which calls a webhook server of this test: two replicas share
-//! a Secret, with exactly the permissions of the generated profile, and register a URL. Each object
-//! belongs to one test.
+//! a Secret, with exactly the permissions of the generated profile. Each object belongs to one test.
 #![allow(clippy::disallowed_types)] // the API server runs in real time
 
 mod environment;
@@ -9,18 +8,16 @@ mod objects;
 mod server;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
-use quartet_operator::certificates::{Metrics, Registration, registered};
 use serde_json::json;
 use testkit::load_factor;
 use tokio::time::sleep;
 
 use environment::{TestEnv, until};
-use objects::{crd, create, secret, validating};
+use objects::secret;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() {
@@ -200,73 +197,5 @@ async fn a_broken_secret_is_recreated_without_a_failed_call() {
     })
     .await;
     assert!(env.webhook_is_called().await);
-    env.clear().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_registered_url_is_called_and_what_it_replaced_is_restored() {
-    let env = TestEnv::start("url").await;
-    let admin = env.admin.clone();
-    let crds: Api<DynamicObject> = Api::all_with(admin.clone(), &crd());
-    let webhooks: Api<DynamicObject> = Api::all_with(admin.clone(), &validating());
-    let mut installed = env.crd();
-    installed["spec"]["conversion"] = json!({"strategy": "None"});
-    create(&crds, installed).await;
-
-    let registration = |server: &str| Registration {
-        url: format!("https://localhost:{}", env.port).parse().unwrap(),
-        force: false,
-        server: server.to_owned(),
-        webhook_configuration: serde_json::from_value(env.validating()).unwrap(),
-        crds: vec![serde_json::from_value(env.crd()).unwrap()],
-    };
-    let start = |server: &str, stop: Arc<tokio::sync::Notify>| {
-        let stopped = async move { stop.notified().await };
-        registered(
-            registration(server),
-            admin.clone(),
-            Metrics::default(),
-            stopped,
-        )
-    };
-    let stop = Arc::new(tokio::sync::Notify::new());
-    let elsewhere = start("https://cluster.example.com:6443", Arc::clone(&stop));
-    let refused = elsewhere.err().unwrap().to_string();
-    assert!(refused.contains("not on this machine"), "{refused}");
-
-    // The first run is killed, the second is stopped.
-    let (resolver, run) = start("https://127.0.0.1:6443", Arc::clone(&stop)).unwrap();
-    *env.resolvers.resolvers.lock().unwrap() = vec![resolver];
-    let first = tokio::spawn(run);
-    until("the URL is called", async || env.webhook_is_called().await).await;
-    first.abort();
-    let _ = first.await;
-
-    let (resolver, run) = start("https://127.0.0.1:6443", Arc::clone(&stop)).unwrap();
-    *env.resolvers.resolvers.lock().unwrap() = vec![resolver];
-    let second = tokio::spawn(run);
-    until("the URL is called with the new certificate", async || {
-        env.webhook_is_called().await
-    })
-    .await;
-    let url = format!("https://localhost:{}/convert", env.port);
-    until("the CRD calls it too", async || {
-        let crd = crds.get(&env.crd_name()).await.unwrap();
-        crd.data
-            .pointer("/spec/conversion/webhook/clientConfig/url")
-            == Some(&json!(url))
-    })
-    .await;
-    stop.notify_one();
-    let begun = Instant::now();
-    second.await.unwrap().unwrap();
-    println!("restored in {} ms", begun.elapsed().as_millis());
-    let crd = crds.get(&env.crd_name()).await.unwrap();
-    assert_eq!(
-        crd.data.pointer("/spec/conversion"),
-        Some(&json!({"strategy": "None"}))
-    );
-    assert!(crd.metadata.annotations.unwrap_or_default().is_empty());
-    assert!(webhooks.get_opt(&env.name).await.unwrap().is_none());
     env.clear().await;
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use devcluster::Component;
 
-use quartet_operator::packaging::names::METRICS_SERVICE;
+use quartet_operator::names::METRICS_SERVICE;
 use serde_json::json;
 
 use self::examples::{EXAMPLES, promtool_tests};

@@ -15,7 +15,7 @@ use crate::private;
 pub(crate) static OUTAGES: Shared = Shared::for_tests(4);
 
 /// For managers that register the URL of their webhooks, for all namespaces.
-pub(crate) static WEBHOOKS: Shared = Shared::for_tests(4);
+pub(crate) static WEBHOOKS: Shared = Shared::for_tests(5);
 
 /// A cluster from its first turn to its last one.
 pub(crate) struct Shared(Mutex<State>);

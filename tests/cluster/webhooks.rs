@@ -40,12 +40,12 @@ async fn test_env_on(
         succeeds(&env, &["apply", "--server-side", "-k", crds]);
     }
     let port = devcluster::free_port().expect("a port");
-    let (port, url) = (
+    let (url, port) = (
+        format!("https://127.0.0.1:{port}"),
         format!("--webhook-port={port}"),
-        format!("--webhook-url=https://127.0.0.1:{port}"),
     );
-    let own = ["--enable-webhooks=true", &port, &url];
-    env.start_manager_with(&[&own, flags].concat(), environment);
+    let own = ["--enable-webhooks=true", &port];
+    env.start_registered(&url, &[&own, flags].concat(), environment);
     let mut limit = Limit::new(DEADLINE);
     // kubectl finds kinds in the discovery, which changes a moment after they are served.
     while !are_called(&env).await || is_new && !env.kubectl(&["get", &all()]).status.success() {
@@ -263,9 +263,48 @@ async fn the_webhook_rejects_what_the_schema_cannot_in_the_fields_of_the_version
     let unchanged = spec(&env, MEMCACHED, "memcached-sample").await;
     assert_eq!(unchanged["size"], 3);
 
-    // When the manager stops, it restores what the URL replaced.
-    let exit = env.stop_manager().expect("it ran");
+    // At the end, what the URL replaced is restored; with a closed terminal too.
+    let mut manager = env.take_manager().expect("it runs");
+    assert!(manager.signal("-HUP"));
+    let mut limit = Limit::new(DEADLINE);
+    while manager.runs() {
+        limit.pause(|| format!("it runs: {}", manager.log())).await;
+    }
+    assert_eq!(manager.code(), Some(0), "{}", manager.log());
+    let left = env.api.get(CONFIGURATION).await;
+    assert_eq!(left.expect_err("deleted").code, 404);
+    let crd = env.api.get(CRD).await.expect("it exists");
+    let conversion = &crd["spec"]["conversion"]["webhook"];
+    assert!(
+        conversion["clientConfig"]["service"].is_object(),
+        "{conversion}"
+    );
+}
+
+#[tokio::test]
+async fn what_a_killed_run_left_is_replaced_by_the_next_run_and_restored() {
+    let (_turn, mut env) = test_env("killed", &[]).await;
+    env.manager().kill();
+    let left = env.api.get(CRD).await.expect("it exists");
+    let client = "/spec/conversion/webhook/clientConfig";
+    assert!(left.pointer(client).expect("it is there")["url"].is_string());
+
+    let port = devcluster::free_port().expect("a port");
+    let url = format!("https://127.0.0.1:{port}");
+    let port = format!("--webhook-port={port}");
+    env.start_registered(&url, &["--enable-webhooks=true", &port], &[]);
+    let mut limit = Limit::new(DEADLINE);
+    while !are_called(&env).await {
+        limit.pause(|| format!("no webhooks: {}", env.log())).await;
+    }
+    let exit = env.stop_manager().expect("it runs");
     assert_eq!(exit.code, Some(0), "{}", exit.log);
+    let crd = env.api.get(CRD).await.expect("it exists");
+    let client = crd.pointer(client).expect("it is there");
+    assert!(
+        client["service"].is_object() && client["url"].is_null(),
+        "{client}"
+    );
     let left = env.api.get(CONFIGURATION).await;
     assert_eq!(left.expect_err("deleted").code, 404);
 }

@@ -83,7 +83,7 @@ pub(crate) const LISTED: &[(&str, &str)] = &[
         "builds everything once more, for minutes",
     ),
     (
-        "WEBHOOK_URL=https://127.0.0.1:9443 rust-gdb -ex \"break reconcile.rs:$(sed -n '/async fn reconcile(/=' src/controller/reconcile.rs)\" -ex run --args target/debugger/debug/manager --log-format=text",
+        "target/debug/devcluster webhooks --url=https://127.0.0.1:9443 -- rust-gdb -ex \"break reconcile.rs:$(sed -n '/async fn reconcile(/=' src/controller/reconcile.rs)\" -ex run --args target/debugger/debug/manager --log-format=text",
         "a debugger is for somebody at a terminal",
     ),
     (

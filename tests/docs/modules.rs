@@ -31,6 +31,7 @@ const SOURCE: Plan = Plan {
         "kinds",
         "log_limit",
         "metric",
+        "names",
         "trace_target",
     ],
 };
@@ -44,7 +45,7 @@ const CONTROLLERS: Plan = Plan {
 
 /// Whether a file is compiled for tests or fuzzing only, or is the root of a crate.
 pub(crate) fn is_left_out(path: &str) -> bool {
-    ["tests", "explorer", "model.rs", "fuzzing.rs", "bin/"]
+    ["tests", "explorer", "fuzzing.rs", "bin/"]
         .iter()
         .any(|part| path.contains(part))
         || ["mod.rs", "lib.rs", "main.rs"].contains(&path)

@@ -23,7 +23,7 @@ pub(crate) fn redis_keeps_its_data(node: &Node) {
     shell.must(&format!("make -C {checkout} install"));
     // As the page's `make run`. The API server is on this machine, with the node's address.
     let mut manager = shell.begin(&format!(
-        "env WEBHOOK_URL=https://127.0.0.1:9443 {folder}/target/debug/manager --log-format=text --webhook-url-force"
+        "${{CARGO_TARGET_DIR:-target}}/debug/devcluster webhooks --force --url=https://127.0.0.1:9443 --root={checkout} -- {folder}/target/debug/manager --log-format=text"
     ));
     volumes(shell, &format!("{folder}/volumes"));
     shell.until(

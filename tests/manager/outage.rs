@@ -52,12 +52,15 @@ fn an_api_server_that_never_responds_does_not_delay_the_stop() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("https://{}", silent.local_addr().unwrap());
     let kubeconfig = Kubeconfig::for_server(&server);
-    let mut running = start_without_api_server(&kubeconfig);
-    let health = running.address_of("health probes");
-    running.log_line(&["\"starting\"", &server]);
-    assert_eq!(http::get(&health, "/healthz").1, "ok");
-    running.signal("-INT");
-    assert_eq!(running.wait().code(), Some(0));
+    // Of a terminal: Ctrl-C, and its end.
+    for signal in ["-INT", "-HUP"] {
+        let mut running = start_without_api_server(&kubeconfig);
+        let health = running.address_of("health probes");
+        running.log_line(&["\"starting\"", &server]);
+        assert_eq!(http::get(&health, "/healthz").1, "ok");
+        running.signal(signal);
+        assert_eq!(running.wait().code(), Some(0), "{signal}");
+    }
 }
 
 /// As the first process of a container, it gets only the signals that it handles.

@@ -5,7 +5,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 
 use crate::api::replicas::Pods;
-use crate::operators::kinds;
+use crate::operators::tests::kinds;
 
 /// The parts of our CRDs whose description and bounds are not ours.
 const OF_KUBERNETES: [&str; 3] = [".apiVersion", ".kind", ".metadata"];

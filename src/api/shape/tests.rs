@@ -12,7 +12,7 @@ use super::{Characters, Shape};
 use crate::api::limits::{LABEL, NAME, VISIBLE};
 use crate::api::schema::of_schema;
 use crate::api::shape;
-use crate::operators::kinds;
+use crate::operators::tests::kinds;
 
 pub(crate) use within::within;
 

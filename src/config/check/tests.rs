@@ -3,10 +3,21 @@
 
 mod servers;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
 use super::*;
 use crate::config::{Command, MigrateStorage};
+
+impl Config {
+    /// The environment variables of the flags, for the test of the manifests.
+    pub(crate) fn variables() -> BTreeSet<String> {
+        let command = Flags::command();
+        let named = command.get_arguments().filter_map(|flag| flag.get_env());
+        named
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect()
+    }
+}
 
 fn command(arguments: &[&str]) -> Result<Command, ConfigError> {
     Command::from_arguments(["manager"].iter().chain(arguments).copied())

@@ -115,18 +115,6 @@ impl<T: Object> Store<T> {
         self.state.lock().objects.values().cloned().collect()
     }
 
-    /// The number of objects.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.state.lock().objects.len()
-    }
-
-    /// Whether the cache is empty.
-    #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Stores the API server's answer to an own write. Neither this nor the event of the write is
     /// reported. The answer may contain changes of other writers since the last event, so the writer
     /// must read the store again.
@@ -351,7 +339,5 @@ impl<T> Default for Store<T> {
     }
 }
 
-#[cfg(test)]
-mod simulation;
 #[cfg(test)]
 mod tests;

@@ -31,7 +31,7 @@ pub const HIGHER_PER_LOWER: u32 = 7;
 
 /// A waiting item. There is one per key.
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+pub(super) struct Waiting {
     priority: Priority,
     /// Its position in `Slots::delayed` or `Slots::ready`: the number of entries added before it.
     sequence: u64,
@@ -54,7 +54,7 @@ struct Processing {
 /// `is_ready` tells whether it is in `ready` or in `delayed`.
 #[derive(Debug)]
 pub(super) struct Slots<K> {
-    waiting: HashMap<K, Waiting>,
+    pub(super) waiting: HashMap<K, Waiting>,
     processing: HashMap<K, Processing>,
     /// What is ready and not in process: FIFO within a priority.
     ready: BTreeMap<(Priority, u64), K>,
@@ -160,12 +160,6 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     /// call of `add`, `pop` or `done`.
     pub(super) fn available(&self) -> usize {
         self.ready.len()
-    }
-
-    /// Number of waiting keys, ready or not.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.waiting.len()
     }
 
     /// Whether the key is waiting, ready or not.

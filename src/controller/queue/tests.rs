@@ -1,8 +1,10 @@
 //! The queue as used by workers, under paused time: after a lost wake-up, a test exceeds its deadline.
 
+mod model;
 mod woken;
 
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +16,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Priority, Queue};
 use crate::controller::metrics::Metrics;
+
+impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
+    /// The number of waiting keys, including delayed ones, excluding those in process.
+    fn len(&self) -> usize {
+        self.shared.state.lock().slots.waiting.len()
+    }
+
+    /// Whether no key waits.
+    pub(in crate::controller) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
 
 fn queue() -> Arc<Queue<&'static str>> {
     Arc::new(Queue::new(

@@ -30,15 +30,6 @@ impl FirstRevision {
         }
     }
 
-    /// As if it had been read.
-    #[cfg(test)]
-    pub(super) fn known(caller: Caller, revision: u64) -> Self {
-        FirstRevision {
-            revision: OnceCell::new_with(Some(revision)),
-            ..FirstRevision::new(caller, "")
-        }
-    }
-
     /// Reads the revision in the first call; after an error, [`FirstRevision::get`] reads it.
     pub(crate) async fn read_once(&self) {
         if !self.begun.swap(true, Ordering::Relaxed)
@@ -73,7 +64,17 @@ fn revision_of(list: &Value) -> u64 {
 mod tests {
     use serde_json::json;
 
-    use super::revision_of;
+    use super::*;
+
+    impl FirstRevision {
+        /// As if it had been read.
+        pub(in crate::controller::reconcile) fn known(caller: Caller, revision: u64) -> Self {
+            FirstRevision {
+                revision: OnceCell::new_with(Some(revision)),
+                ..FirstRevision::new(caller, "")
+            }
+        }
+    }
 
     #[test]
     fn every_resource_is_asked_for_if_the_api_server_names_no_revision() {

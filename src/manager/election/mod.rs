@@ -23,7 +23,7 @@ use super::cluster::{Access, Clients};
 use super::namespace::pod_namespace;
 use super::requests::RequestCounter;
 use crate::config::{Config, LeaderElection};
-use crate::packaging::names;
+use crate::names;
 use candidate::TIMING;
 use clock::Moment;
 pub(super) use driver::{Driver, ElectionLost};

@@ -11,8 +11,7 @@ use super::super::election::tests::{Shared, driver, holder};
 use super::*;
 
 /// The grace period of the manifests.
-const GRACE_PERIOD: Duration =
-    Duration::from_secs(crate::packaging::names::TERMINATION_GRACE_SECONDS);
+const GRACE_PERIOD: Duration = Duration::from_secs(crate::names::TERMINATION_GRACE_SECONDS);
 const NEVER: Duration = Duration::from_secs(3600);
 
 /// A part that ends `delay` after the stop signal.

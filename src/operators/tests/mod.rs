@@ -328,3 +328,8 @@ fn the_four_kinds_are_named_by_any_word_and_others_by_what_means_nothing_else() 
         assert_eq!(naming(kind)(line), is_named, "{kind}: {line}");
     }
 }
+
+/// All kinds, for tests that check each of them.
+pub(crate) fn kinds() -> Vec<&'static crate::api::Kind> {
+    OPERATORS.iter().map(|operator| operator.kind()).collect()
+}

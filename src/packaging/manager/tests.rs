@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::super::tests::release;
 use super::*;
-use crate::config::{self, CertificateSource, Command, Config};
+use crate::config::{CertificateSource, Command, Config};
+use crate::names::{HEALTHZ, METRICS_PORT_NAME, READYZ, WEBHOOK_PORT_NAME};
 use crate::operators::OPERATORS;
-use crate::packaging::names::{HEALTHZ, METRICS_PORT_NAME, READYZ, WEBHOOK_PORT_NAME};
 
 const HEALTH_PORT_NAME: &str = "health";
 
@@ -70,7 +70,7 @@ fn the_manager_listens_on_the_ports_of_its_container() {
 
 #[test]
 fn the_manager_knows_every_variable_that_it_is_given() {
-    let mut known = config::variables();
+    let mut known = Config::variables();
     let images = OPERATORS.iter().filter_map(|operator| operator.image());
     known.extend(images.map(|image| image.variable.to_owned()));
     known.insert("POD_NAMESPACE".to_owned());

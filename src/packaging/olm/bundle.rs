@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::csv;
+use crate::names::PACKAGE;
 use crate::packaging::kinds::kinds;
 use crate::packaging::manifest::{Manifest, ManifestError};
-use crate::packaging::names::PACKAGE;
 use crate::packaging::release::Release;
 use crate::packaging::{crd, rbac, template};
 

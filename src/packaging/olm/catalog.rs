@@ -5,9 +5,9 @@
 use serde_json::{Value, json};
 
 use super::csv::csv;
+use crate::names::PACKAGE;
 use crate::packaging::kinds::versions;
 use crate::packaging::manifest::{Manifest, ManifestError};
-use crate::packaging::names::PACKAGE;
 use crate::packaging::release::{Release, csv_name, skip_range};
 use crate::packaging::template;
 

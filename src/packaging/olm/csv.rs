@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 use super::descriptor::{of_spec, of_status, words};
 use crate::api::Kind;
 use crate::config::WEBHOOK_PORT;
+use crate::names::{LEASE, WEBHOOK_SERVICE_PORT};
 use crate::operators::OPERATORS;
-use crate::packaging::kinds::{crd_name, crd_names, kinds, versions};
+use crate::packaging::kinds::{crd_names, kinds, versions};
 use crate::packaging::manager::deployment;
 use crate::packaging::manifest::ManifestError;
-use crate::packaging::names::{LEASE, WEBHOOK_SERVICE_PORT};
 use crate::packaging::release::Release;
 use crate::packaging::sample::sample;
 use crate::packaging::webhook::validating_webhook_configuration;
@@ -103,7 +103,7 @@ fn owned() -> Vec<Value> {
         .map(|(kind, version)| {
             let crd = kind.crd(version);
             json!({
-                "name": crd_name(kind),
+                "name": kind.crd_name(),
                 "version": version.name,
                 "kind": kind.kind,
                 "displayName": words(kind.kind),

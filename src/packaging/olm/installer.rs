@@ -5,9 +5,9 @@
 use serde_json::Value;
 
 use super::bundle::objects;
+use crate::names::{DEPLOYMENT, PACKAGE, SERVICE_ACCOUNT, WEBHOOK_SERVICE};
 use crate::packaging::kinds::{crd_names, kinds};
 use crate::packaging::manifest::ManifestError;
-use crate::packaging::names::{DEPLOYMENT, PACKAGE, SERVICE_ACCOUNT, WEBHOOK_SERVICE};
 use crate::packaging::rbac::{self, named, rule};
 use crate::packaging::webhook::validating_webhook_configuration;
 

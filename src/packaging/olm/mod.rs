@@ -9,9 +9,9 @@ mod descriptor;
 mod installer;
 
 use super::manifest::{Manifest, ManifestError, below};
-use super::names::PACKAGE;
 use super::release::Release;
 use super::template;
+use crate::names::PACKAGE;
 
 pub(super) use bundle::bundle;
 pub(super) use catalog::catalog;

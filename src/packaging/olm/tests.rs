@@ -14,7 +14,7 @@ use super::super::tests::release;
 use super::super::{Manifest, Release, bundle, catalog, crd, kinds, rbac};
 use super::csv::{csv, short_list};
 use super::descriptor::words;
-use crate::packaging::names::PACKAGE;
+use crate::names::PACKAGE;
 
 fn the_csv() -> Value {
     csv(&release()).unwrap()

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{committed, object};
 use crate::config::SERVING_CERTS;
-use crate::packaging::kinds;
-use crate::packaging::names::{
+use crate::names::{
     DEPLOYMENT, LEASE, METRICS_PATH, METRICS_PORT, METRICS_READER, METRICS_SERVICE, NAMESPACE,
     PROJECT, SERVICE_ACCOUNT, TERMINATION_GRACE_SECONDS, WEBHOOK_CONFIGURATION, WEBHOOK_SERVICE,
     WEBHOOK_SERVICE_PORT,
 };
+use crate::packaging::kinds;
 
 /// Every object below `config`, hand-written or generated, except the samples of features: they
 /// contain objects of users, several per file.

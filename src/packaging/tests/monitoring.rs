@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{committed, object};
-use crate::packaging::names::{LEASE, METRICS_SERVICE};
+use crate::names::{LEASE, METRICS_SERVICE};
 use crate::packaging::project::project;
 
 /// The dashboards and their uids, which must never change because links contain them. The first

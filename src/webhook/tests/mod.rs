@@ -28,7 +28,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::{Handlers, Metrics, ServeError, Stopping, TlsVersion, serve};
-use crate::operators::kinds;
+use crate::operators::tests::kinds;
 
 const STOPPING: Stopping = Stopping {
     grace: Duration::from_millis(300),

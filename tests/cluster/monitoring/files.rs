@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use quartet_operator::packaging::names::METRICS_SERVICE;
+use quartet_operator::names::METRICS_SERVICE;
 use serde::Deserialize;
 use serde_json::Value;
 

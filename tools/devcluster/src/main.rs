@@ -6,6 +6,7 @@ mod demo;
 mod interrupt;
 mod recording;
 mod run;
+mod webhooks;
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -49,6 +50,8 @@ enum Command {
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
+    /// Make the API server of KUBECONFIG call webhooks on this machine while a command serves them
+    Webhooks(webhooks::Arguments),
     /// Show the operators at work, from `kubectl apply` to garbage collection
     Demo(demo::Arguments),
     /// Run `demo`, and write what it printed, and when, as an animated SVG
@@ -131,6 +134,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
             node,
             command,
         } => run::run(&cluster, node, &command),
+        Command::Webhooks(arguments) => webhooks::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Record(arguments) => recording::run(&arguments),
         Command::Hold(cluster) => background::hold(&cluster),

@@ -46,13 +46,7 @@ pub(crate) fn run(
     let audit_logs = cluster.dir().join("audit-logs");
     fs::create_dir(&audit_logs)?;
     environment.audit_logs = Some(audit_logs);
-    let mut child = Command::new(env::current_exe()?)
-        .arg("run-bound")
-        .arg(process::id().to_string())
-        .arg("--")
-        .args(command)
-        .envs(environment.variables())
-        .spawn()?;
+    let mut child = bound(command)?.envs(environment.variables()).spawn()?;
     let mut is_healthy = true;
     loop {
         if let Some(status) = child.try_wait()? {
@@ -69,12 +63,23 @@ pub(crate) fn run(
     }
 }
 
+/// Returns `command`, to be started by the main thread: it is stopped when this process exits.
+pub(crate) fn bound(command: &[OsString]) -> io::Result<Command> {
+    let mut bound = Command::new(env::current_exe()?);
+    bound
+        .arg("run-bound")
+        .arg(process::id().to_string())
+        .arg("--")
+        .args(command);
+    Ok(bound)
+}
+
 /// Executes `command`; the kernel sends it SIGTERM when `parent` exits. (The kernel does that when
 /// the parent's spawning *thread* exits; `run` spawns from the main thread.)
 pub(crate) fn run_bound(parent: i32, command: &[OsString]) -> io::Result<Infallible> {
     set_parent_process_death_signal(Some(Signal::TERM))?;
     if getppid().map(Pid::as_raw_nonzero).map(i32::from) != Some(parent) {
-        return Err(io::Error::other("the cluster is gone already"));
+        return Err(io::Error::other("its parent is gone already"));
     }
     let [program, arguments @ ..] = command else {
         return Err(io::Error::other("no command"));

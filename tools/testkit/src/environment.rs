@@ -103,6 +103,28 @@ impl TestEnv {
         self.manager = Some(Manager::start_with(kubeconfig, &flags, environment));
     }
 
+    /// Like [`TestEnv::start_manager_with`], below `devcluster webhooks`: the API server calls its webhooks
+    /// at `url` as long as it runs.
+    pub fn start_registered(&mut self, url: &str, flags: &[&str], environment: &[(&str, &str)]) {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let manager = Manager::command(
+            &self.environment.kubeconfig,
+            &self.flags(flags),
+            environment,
+        );
+        let mut command =
+            Command::new(Path::new(manager.get_program()).with_file_name("devcluster"));
+        command
+            .args(["webhooks", "--url", url, "--root", root, "--"])
+            .arg(manager.get_program())
+            .args(manager.get_args())
+            .envs(self.variables());
+        for (name, value) in manager.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        self.manager = Some(Manager::spawn(command));
+    }
+
     fn flags(&self, more: &[&str]) -> Vec<String> {
         let mut all = vec![format!("--watch-namespace={}", self.namespace)];
         all.extend(more.iter().map(ToString::to_string));

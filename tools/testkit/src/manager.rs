@@ -49,6 +49,11 @@ impl Manager {
 
     /// Like [`Manager::start`], with more variables in its environment.
     pub fn start_with(kubeconfig: &Path, flags: &[String], environment: &[(&str, &str)]) -> Self {
+        Self::spawn(Self::command(kubeconfig, flags, environment))
+    }
+
+    /// The command of [`Manager::start_with`].
+    pub fn command(kubeconfig: &Path, flags: &[String], environment: &[(&str, &str)]) -> Command {
         let mut command = manager();
         command
             .args([
@@ -60,7 +65,7 @@ impl Manager {
             .env("KUBECONFIG", kubeconfig)
             .env("ENABLE_WEBHOOKS", "false")
             .envs(environment.iter().copied());
-        Self::spawn(command)
+        command
     }
 
     /// Starts any command of a manager; only its log is set here.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{converted, object};
 use crate::api::conversion::{ConversionError, DATA_ANNOTATION, convert};
 use crate::api::{elasticweb, memcached};
-use crate::operators::kinds;
+use crate::operators::tests::kinds;
 
 fn spoke_memcached(spec: Value) -> Value {
     object(

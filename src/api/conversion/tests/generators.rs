@@ -8,7 +8,7 @@ use super::object;
 use crate::api::conversion::DATA_ANNOTATION;
 use crate::api::shape::tests::within;
 use crate::api::{Kind, Version};
-use crate::operators::kinds;
+use crate::operators::tests::kinds;
 
 /// Every kind with each of its versions, by name.
 pub(crate) fn kinds_and_versions() -> impl Strategy<Value = (&'static Kind, &'static str)> {

@@ -10,7 +10,7 @@ use crate::api::conversion::{
 use crate::api::memcached;
 use crate::api::raw::has_at_most;
 use crate::api::shape::{Characters, Shape};
-use crate::operators::kinds;
+use crate::operators::tests::kinds;
 
 #[test]
 fn data_that_passes_the_limit_of_annotations_is_left_out_and_told() {

@@ -111,23 +111,6 @@ fn certificates_are_looked_for_where_controller_runtime_looks() {
 }
 
 #[test]
-fn a_webhook_url_is_a_source_of_its_own() {
-    let url = "--webhook-url=https://127.0.0.1:9443";
-    for (argument, force) in [
-        ("--webhook-url-force", true),
-        ("--webhook-url-force=false", false),
-    ] {
-        let source = load(&[url, argument]).unwrap().certificates;
-        let CertificateSource::Url { url, force: forced } = source else {
-            panic!("{source:?}");
-        };
-        assert_eq!((url.host(), forced), ("127.0.0.1", force));
-    }
-    assert!(rejection(&["--webhook-url=127.0.0.1:9443"]).contains("give https://HOST:PORT"));
-    assert!(rejection(&[url, "--cert-mode=self-managed"]).contains("exclude each other"));
-}
-
-#[test]
 fn http_2_is_refused_with_the_reason_and_may_be_turned_off() {
     assert!(load(&["--enable-http2=false"]).is_ok());
     for on in ["--enable-http2", "--enable-http2=true"] {

@@ -8,8 +8,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{list, repository_file, texts, the_csv};
-use crate::packaging::names::PACKAGE;
-use crate::packaging::names::{DEPLOYMENT, NAMESPACE, OLDEST_KUBERNETES, OLDEST_OPENSHIFT};
+use crate::names::PACKAGE;
+use crate::names::{DEPLOYMENT, NAMESPACE, OLDEST_KUBERNETES, OLDEST_OPENSHIFT};
 use crate::packaging::tests::release;
 use crate::packaging::{Release, bundle, catalog, community, kinds, webhook};
 

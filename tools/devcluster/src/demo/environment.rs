@@ -51,19 +51,29 @@ impl<'a> DemoEnv<'a> {
     /// Starts the manager and waits for its `/readyz`, and until the API server calls its webhooks.
     pub(crate) fn start_manager(&mut self, binary: &Path) -> Result<(), Box<dyn Error>> {
         let (health, webhooks) = (free_port()?, free_port()?);
+        let devcluster = std::env::current_exe()?;
         let arguments = [
-            format!("--kubeconfig={}", self.cluster.kubeconfig().display()),
+            "webhooks".to_owned(),
+            format!("--url=https://127.0.0.1:{webhooks}"),
+            format!("--root={}", self.root.display()),
+            "--".to_owned(),
+            binary.display().to_string(),
             "--leader-elect=false".to_owned(),
             format!("--health-probe-bind-address=127.0.0.1:{health}"),
             format!("--webhook-port={webhooks}"),
-            format!("--webhook-url=https://127.0.0.1:{webhooks}"),
         ];
-        // The default, independent of this process's environment variables.
-        let webhooks_on = ("ENABLE_WEBHOOKS".to_owned(), "true".to_owned());
-        println!("$ {} {}", binary.display(), arguments.join(" "));
-        let program = Program::foreign(std::path::absolute(binary)?);
+        let mut environment: Vec<(String, String)> = Vec::new();
+        for (name, value) in self.cluster.environment().variables() {
+            environment.push((name.to_owned(), value.to_string_lossy().into_owned()));
+        }
+        // The defaults, independent of this process's environment variables.
+        for (name, value) in [("ENABLE_WEBHOOKS", "true"), ("KUBECTL", "kubectl")] {
+            environment.push((name.to_owned(), value.to_owned()));
+        }
+        println!("$ devcluster {}", arguments.join(" "));
+        let program = Program::foreign(devcluster);
         let log = self.manager_log();
-        let manager = Process::spawn("manager", &program, arguments, [webhooks_on], &log)?;
+        let manager = Process::spawn("manager", &program, arguments, environment, &log)?;
         self.manager = Some(manager);
         self.wait("/readyz of the manager", || {
             Ok(if is_ready(health) {

@@ -1,4 +1,5 @@
 //! Names, paths and numbers that several manifests and the manager use. Constants only.
+//! Used by `manager` and `packaging`.
 
 /// Default namespace of the manager.
 pub const NAMESPACE: &str = "quartet-operator-system";
@@ -18,7 +19,7 @@ pub const SERVICE_ACCOUNT: &str = "quartet-operator-controller-manager";
 /// `app.kubernetes.io/name`, and prefix of the names of all objects.
 pub const PROJECT: &str = "quartet-operator";
 /// The name of the package for OLM.
-pub(super) const PACKAGE: &str = PROJECT;
+pub(crate) const PACKAGE: &str = PROJECT;
 /// The Service of the metrics, and the label `job` of every series.
 pub const METRICS_SERVICE: &str = "quartet-operator-controller-manager-metrics-service";
 /// The ServiceAccount of a client that reads the metrics, and its ClusterRole.
@@ -41,8 +42,8 @@ pub const DEPLOYMENT: &str = "quartet-operator-controller-manager";
 /// compares the sum of the phases of the stop with this value.
 pub const TERMINATION_GRACE_SECONDS: u64 = 30;
 /// Oldest version of Kubernetes on which the whole test suite has passed.
-pub(super) const OLDEST_KUBERNETES: &str = "1.34.0";
+pub(crate) const OLDEST_KUBERNETES: &str = "1.34.0";
 /// The OpenShift version with that Kubernetes. Without a maximum, the catalogs of all later
 /// versions include the bundle. Those of earlier versions do not, since it cannot be installed
 /// there.
-pub(super) const OLDEST_OPENSHIFT: &str = "v4.21";
+pub(crate) const OLDEST_OPENSHIFT: &str = "v4.21";

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tokio::time::Instant;
 
-use super::slots::{HIGHER_PER_LOWER, Priority, Slots};
+use crate::controller::queue::slots::{HIGHER_PER_LOWER, Priority, Slots};
 
 type Key = u8;
 
@@ -171,7 +171,7 @@ proptest! {
                 }
                 Step::Advance { milliseconds } => now += Duration::from_millis(milliseconds),
             }
-            prop_assert_eq!(queue.len(), model.items.len());
+            prop_assert_eq!(queue.waiting.len(), model.items.len());
         }
 
         // The remaining items are returned, once each.
@@ -185,7 +185,7 @@ proptest! {
         left.sort_unstable();
         out.sort_unstable();
         prop_assert_eq!(out, left);
-        prop_assert_eq!((queue.len(), queue.available(), queue.next_due()), (0, 0, None));
+        prop_assert_eq!((queue.waiting.len(), queue.available(), queue.next_due()), (0, 0, None));
     }
 
     #[test]

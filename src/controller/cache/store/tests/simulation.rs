@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::*;
+use super::super::*;
 
 #[derive(Debug, Clone, PartialEq)]
 struct Thing {
