@@ -249,10 +249,18 @@ fn kubeconform_accepts_the_samples_with_labels_and_no_misspelt_field_or_negative
             let (accepted, said) = conforms(&schemas, &sample);
             assert!(accepted, "{said}{sample}");
 
-            let mut misspelt = sample.clone();
-            misspelt["spec"]["sizze"] = json!(1);
-            let (accepted, said) = conforms(&schemas, &misspelt);
-            assert!(!accepted && said.contains("sizze"), "{said}{misspelt}");
+            let (original, _) = kind.spoke.pods.blamed(&Value::Null);
+            let original = original.strip_prefix("spec.").expect("a field of the spec");
+            let is_hub = version.name == kind.hub.name;
+            for field in [Some("sizze"), is_hub.then_some(original)]
+                .into_iter()
+                .flatten()
+            {
+                let mut misspelt = sample.clone();
+                misspelt["spec"][field] = json!(1);
+                let (accepted, said) = conforms(&schemas, &misspelt);
+                assert!(!accepted && said.contains(field), "{said}{misspelt}");
+            }
 
             let (field, _) = version.pods.blamed(&sample["spec"]);
             let pointer = format!("/{}", field.replace('.', "/"));

@@ -159,14 +159,6 @@ fn complete(root: &mut JSONSchemaProps, kind: &Kind, version: &Version) {
     };
     let name_rule = version.service_name.cel();
     let properties = root.properties.get_or_insert_default();
-    if let Some(spec) = properties.get_mut("spec") {
-        let fields = spec.properties.get_or_insert_default();
-        for (name, message) in kind.moved_fields(version) {
-            fields
-                .entry(name.to_owned())
-                .or_insert_with(|| moved(message));
-        }
-    }
     for part in properties.values_mut() {
         normalize(part);
     }
@@ -205,23 +197,6 @@ fn root_rules(name_rule: Option<String>) -> Vec<ValidationRule> {
         on_create(&cel, field, reason, SERVICE_NAME_MESSAGE)
     });
     [spec].into_iter().chain(name).collect()
-}
-
-/// A field of another version; see [`super::shape::Shape::Moved`].
-fn moved(message: String) -> JSONSchemaProps {
-    JSONSchemaProps {
-        description: Some(format!("Not a field of this version: {message}.")),
-        format: Some("int32".to_owned()),
-        minimum: Some(f64::from(i32::MIN)),
-        maximum: Some(f64::from(i32::MAX)),
-        x_kubernetes_validations: Some(vec![ValidationRule {
-            rule: "false".to_owned(),
-            reason: Some("FieldValueForbidden".to_owned()),
-            message: Some(message),
-            ..ValidationRule::default()
-        }]),
-        ..of_type("integer")
-    }
 }
 
 /// Brings a derived schema, and everything below it, into the form of controller-gen.
