@@ -113,7 +113,7 @@ async fn conversion_data_is_validated_on_every_path_on_which_it_can_change() {
             "spec.service.enabled of v1",
         ),
         (
-            json!({DATA_ANNOTATION: "x".repeat(DATA_LIMIT_BYTES + 1)}),
+            data(json!({"memory": 64, "x": "x".repeat(DATA_LIMIT_BYTES)})),
             "Too long: may not be more than 32768 bytes",
         ),
     ] {

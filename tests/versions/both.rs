@@ -101,34 +101,6 @@ async fn an_object_written_in_one_version_is_read_in_the_other() {
     assert_eq!(read["spec"], expected);
     assert!(read["metadata"]["annotations"].is_null(), "{read:#}");
 
-    // Without the annotation these fields would be lost.
-    let kept = read["spec"].clone();
-    for annotations in [
-        Value::Null,
-        json!({}),
-        json!({DATA_ANNOTATION: ""}),
-        json!({DATA_ANNOTATION: "{"}),
-        json!({DATA_ANNOTATION: r#"{"v1":{}}"#}),
-    ] {
-        object["metadata"]["annotations"] = annotations;
-        object["metadata"]["resourceVersion"] = read["metadata"]["resourceVersion"].clone();
-        let refused = env.replace(&spoke, &object).await.expect_err("rejected");
-        assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
-        let lost = "spec.memory, spec.service, spec.threads of v1 would be lost without it";
-        assert!(refused.message.contains(lost), "{refused:?}");
-        let read = env.get(&in_hub(MEMCACHED, "m")).await.expect("the object");
-        assert_eq!(read["spec"], kept);
-    }
-    // When they are removed in the new version first, nothing is lost.
-    let none = json!({"spec": {"memory": null, "service": null, "threads": null}});
-    let removed = env.merge(&in_hub(MEMCACHED, "m"), none).await;
-    let removed = removed.expect("removed");
-    object["metadata"]["annotations"] = Value::Null;
-    object["metadata"]["resourceVersion"] = removed["metadata"]["resourceVersion"].clone();
-    env.replace(&spoke, &object).await.expect("replaced");
-    let read = env.get(&in_hub(MEMCACHED, "m")).await.expect("the object");
-    assert_eq!(read["spec"], json!({"replicas": 6}));
-
     // Through the new version: the original version's fields follow.
     let name = "elasticweb-sample";
     let sample = sample::sample(ELASTIC_WEB, &ELASTIC_WEB.spoke).expect("a sample");

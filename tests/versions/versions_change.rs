@@ -1,10 +1,13 @@
 //! A manifest that changes its version under server-side apply, with one field manager, as tools that
-//! apply manifests do when their user moves to the new version, or back.
+//! apply manifests do when their user moves to the new version, or back; and one in the original version
+//! that replaces an object with fields of the new one.
 
+use quartet_operator::api::conversion::DATA_ANNOTATION;
+use quartet_operator::api::{Kind, memcached};
 use quartet_operator::packaging::{kinds, sample};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::environment::{collection, path};
+use crate::environment::{collection, object, path};
 use crate::shared::BOTH_VERSIONS;
 use crate::webhooks::number_of_pods;
 
@@ -59,4 +62,51 @@ async fn a_manifest_changes_its_version_under_server_side_apply_with_labels_and_
             }
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_replacement_in_the_original_version_that_would_lose_fields_is_rejected() {
+    const MEMCACHED: &Kind = &memcached::KIND;
+    let env = BOTH_VERSIONS.test_env().await;
+    let in_version = |version| path(MEMCACHED, version, "default", "replaced");
+    let (spoke, hub) = (in_version(&MEMCACHED.spoke), in_version(&MEMCACHED.hub));
+    let spec = json!({"replicas": 2, "memory": 128, "threads": 2, "service": {"enabled": true}});
+    let full = object(MEMCACHED, &MEMCACHED.hub, "replaced", spec.clone());
+    let created = env
+        .create(&collection(MEMCACHED, &MEMCACHED.hub, "default"), &full)
+        .await
+        .expect("created");
+    let mut manifest = object(MEMCACHED, &MEMCACHED.spoke, "replaced", json!({"size": 3}));
+    manifest["metadata"]["resourceVersion"] = created["metadata"]["resourceVersion"].clone();
+    for annotations in [
+        Value::Null,
+        json!({}),
+        json!({DATA_ANNOTATION: ""}),
+        json!({DATA_ANNOTATION: "{"}),
+    ] {
+        manifest["metadata"]["annotations"] = annotations;
+        let refused = env.replace(&spoke, &manifest).await.expect_err("rejected");
+        assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
+        let lost = "spec.memory, spec.service, spec.threads of v1 would be lost without it";
+        assert!(refused.message.contains(lost), "{refused:?}");
+    }
+    assert_eq!(env.get(&hub).await.expect("the object")["spec"], spec);
+
+    // An object that was read first, as by `kubectl get -o yaml`.
+    let mut read = env.get(&spoke).await.expect("the object");
+    read["spec"]["size"] = json!(4);
+    env.replace(&spoke, &read).await.expect("replaced");
+    let changed = env.get(&hub).await.expect("the object");
+    assert_eq!(changed["spec"]["memory"], 128);
+    assert_eq!(changed["spec"]["replicas"], 4);
+
+    // When the fields are removed in the new version first, nothing is lost.
+    let none = json!({"spec": {"memory": null, "service": null, "threads": null}});
+    let removed = env.merge(&hub, none).await.expect("removed");
+    manifest["metadata"]["annotations"] = Value::Null;
+    manifest["metadata"]["resourceVersion"] = removed["metadata"]["resourceVersion"].clone();
+    env.replace(&spoke, &manifest).await.expect("replaced");
+    let read = env.get(&hub).await.expect("the object");
+    assert_eq!(read["spec"], json!({"replicas": 3}));
+    env.delete(&spoke).await.expect("deleted");
 }

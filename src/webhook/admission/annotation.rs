@@ -1,6 +1,6 @@
 //! Rules for the annotation in which one version keeps the fields of the other: its content is
 //! validated like the spec, and it must fit into the size limit. An update that does not change an
-//! invalid value, or does not make it worse, is allowed. A replacement must keep the annotation.
+//! invalid value, or does not make it worse, is allowed. A write must not drop the annotation.
 
 use serde_json::{Value, json};
 
@@ -57,28 +57,30 @@ impl Write<'_, '_> {
             .collect()
     }
 
-    /// What a replacement (a PUT) loses, and what to do instead: an object that was not read first has no
-    /// annotation with the fields that only the other version has. A patch may remove them.
+    /// What a write loses, and what to do instead. An object that was not read first, as in a `kubectl
+    /// replace`, has no annotation with the fields that only the other version has. A server-side apply
+    /// removes those that its manager has applied before.
     fn lost(&self, old_data: Option<&str>, data: Option<&str>) -> Option<String> {
         let (kind, version) = (self.admission.kind, self.admission.version);
-        let fields = |data: Option<&str>| {
-            let restored = conversion::other_spec(kind, version, &json!({}), data);
-            let fields = restored.as_object().into_iter().flatten();
-            fields.map(|(name, _)| format!("spec.{name}")).collect()
-        };
-        let lost: Vec<_> = fields(old_data);
-        let kept: Vec<_> = fields(data);
-        if !self.is_replacement || lost.is_empty() || !kept.is_empty() {
+        let object = &self.new.object;
+        if data.is_some_and(|data| conversion::is_data_for(kind, version, data))
+            || object.is_applied_to(self.old()?.object)
+        {
             return None;
         }
-        let (other, fields) = (conversion::other(kind, version), lost.join(", "));
-        Some(format!(
-            "{fields} of {} would be lost without it: replace the object in {}, or use kubectl apply or patch, \
-             or remove these fields in {} first",
-            other.name,
-            kind.api_version(other),
-            other.name,
-        ))
+        let kept = conversion::other_spec(kind, version, &json!({}), old_data);
+        let fields = kept.as_object()?.keys().map(|name| format!("spec.{name}"));
+        let fields = fields.collect::<Vec<_>>().join(", ");
+        let other = conversion::other(kind, version);
+        (!fields.is_empty()).then(|| {
+            format!(
+                "{fields} of {} would be lost without it: replace the object in {}, or use kubectl apply or patch, \
+                 or remove these fields in {} first",
+                other.name,
+                kind.api_version(other),
+                other.name,
+            )
+        })
     }
 
     /// Bytes of the annotation that the other version needs for `spec`, if any.

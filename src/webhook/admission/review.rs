@@ -38,15 +38,6 @@ pub(super) struct Request<'a, O = Envelope<'a>> {
     pub(super) name: Option<Text<'a>>,
     pub(super) object: Option<O>,
     pub(super) old_object: Option<O>,
-    #[serde(borrow)]
-    options: Option<Options<'a>>,
-}
-
-/// The options of the call that is reviewed, e.g. `PatchOptions`.
-#[derive(Debug, Deserialize)]
-struct Options<'a> {
-    #[serde(borrow)]
-    kind: Option<Text<'a>>,
 }
 
 /// Returns the uid and the request of the review in `body`, or why it is not a review. An object that
@@ -66,7 +57,6 @@ pub(super) fn parse(body: &str) -> Result<(Cow<'_, str>, Request<'_>), String> {
         name: request.name,
         object: request.object.and_then(parsed),
         old_object: request.old_object.and_then(parsed),
-        options: request.options,
     };
     Ok((uid, request))
 }
@@ -93,12 +83,6 @@ impl Request<'_> {
         known
             .find(|known| name.is_some_and(|name| name == known))
             .unwrap_or("unknown")
-    }
-
-    /// Whether the whole object is replaced (PUT), and not patched or applied.
-    pub(super) fn is_replacement(&self) -> bool {
-        let kind = self.options.as_ref().and_then(|it| it.kind.as_ref());
-        kind.is_some_and(|Text(kind)| kind == "UpdateOptions")
     }
 }
 

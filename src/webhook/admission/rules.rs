@@ -42,7 +42,6 @@ pub(super) fn decide(
             return Err(Rejected::malformed("request.operation is unknown"));
         }
     };
-    let is_replacement = request.is_replacement();
     let subresource = request.sub_resource.as_ref().map_or("", |text| &text.0);
     let (group, kind) = match subresource {
         "" => (admission.kind.group, admission.kind.kind),
@@ -77,7 +76,6 @@ pub(super) fn decide(
         new: Resource { object: &new, spec },
         before: old.as_ref(),
         old: OnceCell::new(),
-        is_replacement,
     };
     write.check(&subject)?;
     match write.node_port_warning() {
@@ -128,8 +126,6 @@ pub(super) struct Write<'r, 'a> {
     before: Option<&'r Object<'a>>,
     /// The same with its spec.
     old: OnceCell<Option<Resource<'r, 'a>>>,
-    /// Whether the whole object is replaced (PUT).
-    pub(super) is_replacement: bool,
 }
 
 /// A resource and its parsed spec.
