@@ -238,7 +238,7 @@ test-binaries:
 
 .PHONY: third-party-programs
 third-party-programs: local-kubernetes
-	@for module in prometheus collector opm operator-sdk helm; do \
+	@for module in prometheus collector opm operator-sdk helm kubeconform; do \
 		hack/build-go.sh hack/$$module >/dev/null || exit; done
 
 .PHONY: test-nightly
@@ -534,6 +534,30 @@ deployment:
 .PHONY: deploy
 deploy: deployment ## Install everything, with the image IMG, into the cluster of KUBECONFIG.
 	$(KUBECTL) apply --server-side --force-conflicts -k $(CARGO_TARGET_DIR)/deploy
+	$(PRUNE)
+
+# The roles and bindings that this project has ever made for some ways to install and not for others,
+# without their prefix.
+RIGHTS = ClusterRole/manager-role ClusterRoleBinding/manager-rolebinding \
+	ClusterRole/metrics-auth-role ClusterRoleBinding/metrics-auth-rolebinding ClusterRole/metrics-reader \
+	ClusterRole/webhook-registration-role ClusterRoleBinding/webhook-registration-rolebinding \
+	Role/manager-role RoleBinding/manager-rolebinding \
+	Role/webhook-certificate-role RoleBinding/webhook-certificate-rolebinding
+
+# Deletes those that the manifests do not have: a line for each object is its kind, name and namespace.
+DEPLOYED = $(KUBECTL) create --dry-run=client -k $(CARGO_TARGET_DIR)/deploy \
+	-o go-template='{{.kind}}/{{.metadata.name}} {{.metadata.namespace}}{{"\n"}}'
+PRUNE = @deployed=$$($(DEPLOYED)) && \
+	namespace=$$(echo "$$deployed" | awk '$$1 ~ /^Deployment/ { print $$2 }') && other='' && \
+	for right in $(subst /,/quartet-operator-,$(RIGHTS)); do \
+		echo "$$deployed" | grep -q "^$$right " || other="$$other $$right"; \
+	done && \
+	{ [ -z "$$other" ] || $(KUBECTL) delete --namespace "$$namespace" --ignore-not-found --dry-run=$(DRY_RUN) $$other; }
+DRY_RUN ?= none
+
+.PHONY: prune
+prune: deployment ## Delete roles and bindings of other ways to install, as deploy does; DRY_RUN=server only shows them.
+	$(PRUNE)
 
 .PHONY: undeploy
 undeploy: deployment ## Remove everything that deploy installs, with every resource of the four kinds; ignore-not-found=true.

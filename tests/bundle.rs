@@ -1,10 +1,11 @@
-//! Validates bundle and catalog with the tools that consume them, operator-sdk and opm, built from
-//! source: they report no warnings, and the catalog holds what opm renders of the bundle.
+//! Validates bundle, catalog and CRDs with the tools that consume them, operator-sdk, opm and kubeconform,
+//! built from source: they report no warnings, and the catalog holds what opm renders of the bundle.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
+use quartet_operator::packaging::{crd, kinds, sample};
+use serde_json::{Value, json};
 use testkit::built;
 
 fn repository() -> &'static Path {
@@ -195,4 +196,78 @@ fn a_default_channel_that_does_not_exist_is_rejected() {
         said.contains("\"fast\" is none of the channels stable"),
         "{said}"
     );
+}
+
+/// Makes a schema strict as kubeconform's converter of CRDs (`openapi2jsonschema.py`) does, at the root too.
+fn make_strict(schema: &mut Value) {
+    if let Value::Object(members) = schema {
+        if members.contains_key("properties") {
+            members
+                .entry("additionalProperties")
+                .or_insert(Value::Bool(false));
+        }
+        members.values_mut().for_each(make_strict);
+    }
+}
+
+/// Reports whether kubeconform accepts the object, and what it prints.
+fn conforms(schemas: &Path, object: &Value) -> (bool, String) {
+    let manifest = schemas.join("object.json");
+    std::fs::write(&manifest, object.to_string()).expect("written");
+    let location = "{{.Group}}_{{.ResourceKind}}_{{.ResourceAPIVersion}}.json";
+    let run = Command::new(built("hack/kubeconform").join("kubeconform"))
+        .args(["-strict", "-output", "text", "-schema-location"])
+        .arg(schemas.join(location))
+        .arg(manifest)
+        .output()
+        .expect("kubeconform runs");
+    let said = [run.stdout, run.stderr].concat();
+    (
+        run.status.success(),
+        String::from_utf8_lossy(&said).into_owned(),
+    )
+}
+
+#[test]
+fn kubeconform_accepts_the_samples_with_labels_and_no_misspelt_field_or_negative_number() {
+    let schemas = scratch("strict-schemas");
+    for kind in kinds() {
+        let crd = serde_json::to_value(crd::both_versions(kind)).expect("JSON");
+        for version in [&kind.spoke, &kind.hub] {
+            let versions = crd["spec"]["versions"].as_array().expect("versions");
+            let mut served = versions.iter().filter(|it| it["name"] == version.name);
+            let mut schema =
+                served.next().expect("the version")["schema"]["openAPIV3Schema"].clone();
+            make_strict(&mut schema);
+            let (kind_name, name) = (kind.kind.to_lowercase(), version.name);
+            let file = schemas.join(format!("{}_{kind_name}_{name}.json", kind.group));
+            std::fs::write(file, schema.to_string()).expect("written");
+
+            let mut sample = sample::sample(kind, version).expect("a sample");
+            sample["metadata"]["labels"] = json!({"team": "a"});
+            sample["metadata"]["annotations"] = json!({"example.com/note": "b"});
+            let (accepted, said) = conforms(&schemas, &sample);
+            assert!(accepted, "{said}{sample}");
+
+            let (original, _) = kind.spoke.pods.blamed(&Value::Null);
+            let original = original.strip_prefix("spec.").expect("a field of the spec");
+            let is_hub = version.name == kind.hub.name;
+            for field in [Some("sizze"), is_hub.then_some(original)]
+                .into_iter()
+                .flatten()
+            {
+                let mut misspelt = sample.clone();
+                misspelt["spec"][field] = json!(1);
+                let (accepted, said) = conforms(&schemas, &misspelt);
+                assert!(!accepted && said.contains(field), "{said}{misspelt}");
+            }
+
+            let (field, _) = version.pods.blamed(&sample["spec"]);
+            let pointer = format!("/{}", field.replace('.', "/"));
+            let mut negative = sample.clone();
+            *negative.pointer_mut(&pointer).expect("a number") = json!(-1);
+            let (accepted, said) = conforms(&schemas, &negative);
+            assert!(!accepted && said.contains(&pointer), "{said}{negative}");
+        }
+    }
 }

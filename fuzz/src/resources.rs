@@ -206,15 +206,11 @@ fn shaped(bytes: &mut Unstructured<'_>, shape: &Shape, care: Care) -> Result<Val
             }
             Value::Object(object)
         }
-        Shape::Moved { .. } | Shape::Unchecked => json::any(bytes)?,
+        Shape::Unchecked => json::any(bytes)?,
     })
 }
 
 fn field_value(bytes: &mut Unstructured<'_>, field: &Field, care: Care) -> Result<Option<Value>> {
-    let is_moved = matches!(field.shape, Shape::Moved { .. });
-    if is_moved && (care == Care::Kept || !bytes.ratio(1, 16)?) {
-        return Ok(None);
-    }
     if field.required && care == Care::Kept {
         return shaped(bytes, &field.shape, care).map(Some);
     }

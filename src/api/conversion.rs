@@ -15,7 +15,8 @@ pub use omitted::OMITTED;
 pub(crate) use omitted::reject_writes;
 pub use raw::{ConversionError, ConvertedText, convert_into};
 pub use spec::{
-    DATA_ANNOTATION, DATA_LIMIT_BYTES, MOST_VALUES, data_needed, hub_spec, other, other_spec,
+    DATA_ANNOTATION, DATA_LIMIT_BYTES, MOST_VALUES, data_needed, hub_spec, is_data_for, other,
+    other_spec,
 };
 
 use super::kind::{Kind, Version};

@@ -148,29 +148,6 @@ impl fmt::Debug for Version {
 }
 
 impl Kind {
-    /// The fields of the original version that have another path in `version`, with a message
-    /// that says what to write instead.
-    pub(super) fn moved_fields(&self, version: &Version) -> Vec<(&'static str, String)> {
-        if version.name != self.hub.name {
-            return Vec::new();
-        }
-        let moved = self
-            .field_mappings
-            .iter()
-            .filter(|field| field.spoke != field.hub);
-        let message = |field: &FieldMapping| {
-            let (instead, resources) = (field.hub.join("."), self.plural);
-            let (original, group) = (self.spoke.name, self.group);
-            format!(
-                "use spec.{instead}, or write the old version: \
-                 kubectl patch {resources}.{original}.{group}"
-            )
-        };
-        moved
-            .filter_map(|field| Some((*field.spoke.first()?, message(field))))
-            .collect()
-    }
-
     /// `apiVersion` of objects in `version`, e.g. `cache.example.com/v1alpha1`.
     pub fn api_version(&self, version: &Version) -> String {
         format!("{}/{}", self.group, version.name)

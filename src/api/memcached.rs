@@ -74,7 +74,7 @@ pub static KIND: Kind = Kind {
     group: "cache.example.com",
     kind: "Memcached",
     plural: "memcacheds",
-    short_name: "mc",
+    short_name: "memc",
     description: "Memcached runs memcached servers, as a Deployment of the same name.",
     input: "how many servers, how much memory",
     output: "memcached, and an optional headless Service for client-side hashing",

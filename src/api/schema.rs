@@ -157,27 +157,14 @@ fn complete(root: &mut JSONSchemaProps, kind: &Kind, version: &Version) {
         description: Some(description.to_owned()),
         ..of_type("string")
     };
-    let mut metadata = of_type("object");
     let name_rule = version.service_name.cel();
-    if name_rule.is_some() {
-        // A rule may only name a field that is in the schema.
-        metadata.properties = Some(BTreeMap::from([("name".to_owned(), of_type("string"))]));
-    }
     let properties = root.properties.get_or_insert_default();
-    if let Some(spec) = properties.get_mut("spec") {
-        let fields = spec.properties.get_or_insert_default();
-        for (name, message) in kind.moved_fields(version) {
-            fields
-                .entry(name.to_owned())
-                .or_insert_with(|| moved(message));
-        }
-    }
     for part in properties.values_mut() {
         normalize(part);
     }
     properties.insert("apiVersion".to_owned(), text(API_VERSION));
     properties.insert("kind".to_owned(), text(KIND));
-    properties.insert("metadata".to_owned(), metadata);
+    properties.insert("metadata".to_owned(), of_type("object"));
     root.required = None;
     root.title = None;
     root.description = Some(kind.description.to_owned());
@@ -204,27 +191,12 @@ fn root_rules(name_rule: Option<String>) -> Vec<ValidationRule> {
             "true" => IS_LABEL.to_owned(),
             needed => format!("!({needed}) || {IS_LABEL}"),
         };
-        let (field, reason) = (".metadata.name", "FieldValueInvalid");
+        // A rule may only name a field that is in the schema. `metadata` has no fields there: strict schemas
+        // that tools make from CRDs would reject all its other fields, such as labels.
+        let (field, reason) = (".metadata", "FieldValueInvalid");
         on_create(&cel, field, reason, SERVICE_NAME_MESSAGE)
     });
     [spec].into_iter().chain(name).collect()
-}
-
-/// A field of another version; see [`super::shape::Shape::Moved`].
-fn moved(message: String) -> JSONSchemaProps {
-    JSONSchemaProps {
-        description: Some(format!("Not a field of this version: {message}.")),
-        format: Some("int32".to_owned()),
-        minimum: Some(f64::from(i32::MIN)),
-        maximum: Some(f64::from(i32::MAX)),
-        x_kubernetes_validations: Some(vec![ValidationRule {
-            rule: "false".to_owned(),
-            reason: Some("FieldValueForbidden".to_owned()),
-            message: Some(message),
-            ..ValidationRule::default()
-        }]),
-        ..of_type("integer")
-    }
 }
 
 /// Brings a derived schema, and everything below it, into the form of controller-gen.

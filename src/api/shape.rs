@@ -74,12 +74,6 @@ pub enum Shape {
         /// Rules over several fields.
         rules: Vec<&'static Rule>,
     },
-    /// A field of another version. The schema has it so that writing it is rejected with this
-    /// message; otherwise the API server would drop it silently.
-    Moved {
-        /// What to do instead.
-        message: String,
-    },
     /// Any value: only the API server checks it.
     Unchecked,
 }

@@ -151,9 +151,6 @@ impl Errors {
                 let old = old.and_then(Value::as_object);
                 self.check_object(path, fields, rules, object, old);
             }
-            (Shape::Moved { message }, _) => {
-                self.add(path, ErrorReason::Forbidden, None, message.clone());
-            }
             (Shape::Boolean, _) => self.wrong_type(path, "boolean", value),
             (Shape::Integer { .. }, _) => self.wrong_type(path, "integer", value),
             (Shape::Text { .. } | Shape::Time | Shape::Choice(_), _) => {

@@ -209,8 +209,9 @@ impl Inputs<'_> {
             if self.is_complete_without_pods() {
                 return is_true(Reason::RolloutComplete, ROLLED_OUT);
             }
-            let reason = self.blocker().map_or(Reason::RollingOut, |it| it.reason);
-            return is_false(reason, NO_WORKLOAD);
+            // The workload of that name may exist and be another's.
+            let missing = || Problem::new(Reason::RollingOut, NO_WORKLOAD);
+            return ("False", self.blocker().unwrap_or_else(missing));
         };
         // The Deployment's own condition allows for maxUnavailable. It is absent only until the
         // Deployment controller has observed the object.

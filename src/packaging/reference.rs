@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::kinds::kinds;
 use super::manifest::{Manifest, ManifestError};
 use super::sample::sample;
-use super::schema::{self, Field, is_rejected};
+use super::schema::{self, Field};
 use super::template;
 use crate::api::{Kind, Version};
 
@@ -63,27 +63,18 @@ fn of_version(kind: &Kind, version: &Version) -> Result<Vec<String>, ManifestErr
         "SCALE": schema::scale(&crd),
         "SPEC": rows(&crd, "spec"),
         "STATUS": rows(&crd, "status"),
-        "REJECTED": schema::fields(&crd, "spec")
-            .iter()
-            .filter(|field| is_rejected(field.schema))
-            .map(|field| format!("`spec.{}`", field.path))
-            .collect::<Vec<_>>(),
     });
     let mut blocks = vec![block("version", &fields)?];
     if !fields["SCALE"].is_null() {
         blocks.push(block("scale", &fields)?);
     }
     blocks.push(block("fields", &fields)?);
-    if fields["REJECTED"] != json!([]) {
-        blocks.push(block("rejected", &fields)?);
-    }
     Ok(blocks)
 }
 
 /// The rows of the table of `spec` or `status`.
 fn rows(crd: &CustomResourceDefinition, part: &str) -> String {
     let fields = schema::fields(crd, part).into_iter();
-    let fields = fields.filter(|field| !is_rejected(field.schema));
     let rows = fields.map(|field| {
         let Field {
             path,

@@ -30,13 +30,6 @@ pub(super) fn scale(crd: &CustomResourceDefinition) -> Option<&str> {
     path.strip_prefix('.')
 }
 
-/// Reports whether this is a field of the other version, which the schema has so that writing it
-/// is rejected.
-pub(super) fn is_rejected(schema: &JSONSchemaProps) -> bool {
-    let mut rules = schema.x_kubernetes_validations.iter().flatten();
-    rules.any(|rule| rule.rule == "false")
-}
-
 /// A field, with its path below `spec` or `status`. Fields of list items are below `[0]`.
 pub(super) struct Field<'a> {
     pub(super) path: String,

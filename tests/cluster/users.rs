@@ -73,7 +73,7 @@ async fn the_commands_of_the_original_tutorials_work() {
         quartet.contains("memcached-sample") && quartet.contains("nginx-sample"),
         "{quartet}"
     );
-    assert!(succeeds(&env, &["get", "mc,ngx,ew,hw"]).contains("nginx-sample"));
+    assert!(succeeds(&env, &["get", "memc,ngx,ew,hw"]).contains("nginx-sample"));
     assert!(succeeds(&env, &["get", "deploy", "memcached-sample"]).contains("5/5"));
     succeeds(
         &env,

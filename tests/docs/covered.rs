@@ -142,17 +142,13 @@ const TYPED_BY_CI: &str = ".ci/run";
 const TYPED_BY_E2E: &str = "tests/e2e";
 
 /// What stands for what in them.
-const NAMES: [(&str, &str); 7] = [
+const NAMES: [(&str, &str); 6] = [
     ("{NAMESPACE}", "quartet-operator-system"),
     ("{IMAGES}", "ghcr.io/quartet-operator/quartet-operator"),
     ("{NEXT}", "0.1.1"),
     (
         "{MANAGER}",
         "deployment/quartet-operator-controller-manager",
-    ),
-    (
-        "{left}",
-        "operators.coreos.com/quartet-operator.quartet-operator-system=",
     ),
     ("\\\"", "\""),
     ("{{", "{"),

@@ -85,6 +85,20 @@ impl Checkout {
 }
 
 #[test]
+fn no_short_name_of_ours_is_one_of_kubernetes_openshift_or_a_common_operator() {
+    let names = include_str!("../../hack/kind/names.txt");
+    let names: Vec<_> = names.lines().collect();
+    assert!(
+        ["svc", "mc", "csv", "es"]
+            .iter()
+            .all(|it| names.contains(it))
+    );
+    for kind in kinds() {
+        assert!(!names.contains(&kind.short_name), "{kind:?}");
+    }
+}
+
+#[test]
 fn a_name_that_is_not_allowed_is_refused_before_anything_is_written() {
     let checkout = Checkout::new("refused");
     let before = checkout.files();
@@ -100,7 +114,7 @@ fn a_name_that_is_not_allowed_is_refused_before_anything_is_written() {
         (vec![("KIND", "Version"), group], "its own files need"),
         (vec![("KIND", "ReplicaSet"), group], "calls something else"),
         (vec![("KIND", "Event"), group], "the name 'event'"),
-        (vec![("KIND", "Mc"), group], "the name 'mc'"),
+        (vec![("KIND", "Memc"), group], "the name 'memc'"),
         (vec![kind], "GROUP is a domain in lower case, not ''"),
         (vec![kind, ("GROUP", "cache")], "not 'cache'"),
         (vec![kind, ("GROUP", "k8s.io")], "for Kubernetes"),
@@ -138,8 +152,8 @@ fn a_kind_has_a_short_name_that_no_other_type_has_and_may_have_any_common_name()
         ("Redis", "rd"),
         ("Cache", "cc"),
         ("Queue", "q"),
-        // `sc` is that of StorageClass, `mc` that of Memcached.
-        ("Scope", "scp"),
+        // `sc` is that of StorageClass, `scp` one of Elastic, `mc` that of MachineConfig.
+        ("Scope", "sco"),
         ("Mace", "mac"),
         // The name of another kind is a part of it.
         ("NginxIngress", "ng"),

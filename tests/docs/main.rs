@@ -122,6 +122,24 @@ fn every_command_is_run_by_this_or_another_test_or_is_listed_with_a_reason() {
 }
 
 #[test]
+fn no_command_deletes_by_a_selector_since_kubectl_succeeds_if_it_selects_nothing() {
+    let mut wrong = Vec::new();
+    for document in document::all(root()) {
+        let inline = document.code.iter();
+        let inline = inline.map(|(line, code)| (*line, code.as_str()));
+        let blocks = document.commands();
+        for (line, command) in inline.chain(blocks.map(|(line, command, _)| (line, command))) {
+            // Within `$(…)` is a `kubectl get`.
+            let own = command.split("$(").next().unwrap_or_default();
+            if own.contains("kubectl ") && own.contains(" delete ") && own.contains(" -l ") {
+                wrong.push(format!("{}:{line}: {command}", document.path));
+            }
+        }
+    }
+    assert_none(wrong);
+}
+
+#[test]
 fn every_target_of_make_that_a_document_names_is_there() {
     let makefile = fs::read_to_string(root().join("Makefile")).expect("a Makefile");
     let targets: BTreeSet<&str> = makefile

@@ -4,17 +4,17 @@
 
 use std::time::Duration;
 
-use crate::bundle;
 use crate::node::{NAMESPACE, Node};
 use crate::operands;
 use crate::original_operators::assert_adopted;
-use crate::plain;
 use crate::predecessors::{Asked, NODE, World, pods};
 use crate::shell::Shell;
+use crate::uninstall::{self, Before};
 
 /// Installation from one file; then back to the original operators, and forth again.
 pub(crate) fn by_one_file(node: &Node) {
     let shell = &node.shell;
+    let before = Before::installation(shell);
     let world = World::leave(shell);
     let traffic = world.ask(shell);
     stop_and_hold_back(shell);
@@ -26,14 +26,15 @@ pub(crate) fn by_one_file(node: &Node) {
     back_and_forth(shell);
     a_selector_of_our_own(shell);
     world.clean(shell);
-    shell.must("kubectl delete -f dist/install.yaml --timeout=120s");
-    plain::nothing_left(node);
+    uninstall::by_row(shell, uninstall::ONE_FILE);
+    before.nothing_left(shell);
 }
 
 /// Installation by OLM on CRDs that it has not created.
 pub(crate) fn under_olm(node: &Node) {
     let shell = &node.shell;
     node.olm();
+    let before = Before::installation(shell);
     let world = World::leave(shell);
     let traffic = world.ask(shell);
     stop_and_hold_back(shell);
@@ -51,7 +52,8 @@ pub(crate) fn under_olm(node: &Node) {
     );
     world.assert_adoption(shell, traffic);
     world.clean(shell);
-    bundle::clean_up(node);
+    uninstall::by_block(shell, uninstall::BUNDLE);
+    before.nothing_left(shell);
 }
 
 impl World {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::node::{NEXT, Node};
 use crate::operands;
+use crate::uninstall::{self, Before};
 
 /// The polling interval of the catalog's tag, and the most time for an upgrade including it.
 const POLL: &str = "30s";
@@ -27,6 +28,7 @@ const VALIDATED: &str = "kubectl get validatingwebhookconfigurations -l olm.owne
 pub(crate) fn in_the_namespace_of_a_hub(node: &Node) {
     let shell = &node.shell;
     node.olm();
+    let before_it = Before::installation(shell);
     shell.must(&format!(
         "{CATALOG} -p '{{\"metadata\":{{\"namespace\":\"olm\"}},\
          \"spec\":{{\"updateStrategy\":{{\"registryPoll\":{{\"interval\":\"{POLL}\"}}}}}}}}' | \
@@ -61,18 +63,8 @@ pub(crate) fn in_the_namespace_of_a_hub(node: &Node) {
     before.assert_unchanged(shell);
 
     operands::clean(shell);
-    shell.must(&format!(
-        "{SUBSCRIPTION} | kubectl delete --timeout=60s -f -"
-    ));
-    shell.must(&format!(
-        "kubectl -n operators delete csv quartet-operator.v{NEXT} --timeout=120s"
-    ));
-    shell.must("kubectl -n olm delete catalogsource quartet-operator-catalog --timeout=60s");
-    let left = "-l operators.coreos.com/quartet-operator.operators= --timeout=60s";
-    shell.must(&format!("kubectl delete crd {left}"));
-    shell.must(&format!("kubectl delete clusterroles {left}"));
-    shell.must("kubectl delete operator quartet-operator.operators --ignore-not-found");
-    shell.must("kubectl -n operators wait --for=delete pod --all --timeout=120s");
+    uninstall::by_block(shell, uninstall::CATALOG_ELSEWHERE);
+    before_it.nothing_left(shell);
     // Restores the tag for the next test.
     shell.must("make catalog-push-following");
 }

@@ -6,6 +6,7 @@ use crate::load::Load;
 use crate::node::Node;
 use crate::operands;
 use crate::plain;
+use crate::uninstall::{self, Before};
 
 const SAMPLE: &str = "config/samples/features/horizontal-pod-autoscaler.yaml";
 const MANIFEST: &str = "hack/e2e/manifests/metrics-server.yaml";
@@ -15,6 +16,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// operator does not revert the autoscaler's changes, and every request is answered.
 pub(crate) fn scales_with_the_load(node: &Node) {
     let shell = &node.shell;
+    let before = Before::installation(shell);
     shell.must(&format!("kubectl apply -f {MANIFEST}"));
     shell.must(
         "kubectl wait --for=condition=Available apiservice v1beta1.metrics.k8s.io --timeout=120s",
@@ -55,7 +57,7 @@ pub(crate) fn scales_with_the_load(node: &Node) {
 
     shell.must(&format!("kubectl delete -f {SAMPLE} --timeout=60s"));
     operands::clean(shell);
-    shell.must("kubectl delete -f dist/install.yaml --timeout=120s");
-    plain::nothing_left(node);
+    uninstall::by_row(shell, uninstall::ONE_FILE);
     shell.must(&format!("kubectl delete -f {MANIFEST} --timeout=60s"));
+    before.nothing_left(shell);
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::calls::{Calls, Sort};
 use crate::node::{IMAGES, NAMESPACE, NEXT, Node};
 use crate::operands;
+use crate::uninstall::{self, Before};
 
 /// `USE_IMAGE_DIGESTS=true`: every tag is replaced by its current digest in the registry.
 pub(crate) fn images_by_digest_when_asked(node: &Node) {
@@ -28,6 +29,7 @@ pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
     let shell = &node.shell;
     let tools = Node::tools();
     node.olm();
+    let before_it = Before::installation(shell);
     namespace(node, "baseline");
     shell.must(&format!(
         "{tools} operator-sdk run bundle {IMAGES}-bundle:v0.1.0 -n {NAMESPACE} --timeout 5m"
@@ -58,14 +60,16 @@ pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
     before.assert_unchanged(shell);
 
     operands::clean(shell);
-    clean_up(node);
+    uninstall::by_block(shell, uninstall::BUNDLE);
+    before_it.nothing_left(shell);
     namespace(node, "baseline");
     shell.must(&format!(
         "{tools} operator-sdk run bundle {IMAGES}-bundle:v0.1.0 -n {NAMESPACE} --timeout 5m"
     ));
     operands::samples_under_olm(shell);
     operands::clean(shell);
-    clean_up(node);
+    uninstall::by_block(shell, uninstall::BUNDLE);
+    before_it.nothing_left(shell);
 }
 
 /// The longest time that calls in the version that is not stored failed on a small node while OLM
@@ -77,6 +81,12 @@ const FAILING_FOR: Duration = Duration::from_secs(43);
 pub(crate) fn catalog_installs_and_upgrades(node: &Node) {
     let shell = &node.shell;
     node.olm();
+    let before_it = Before::installation(shell);
+    shell.must("kubectl apply -k config/olm");
+    succeeded(node, "0.1.0");
+    uninstall::by_block(shell, uninstall::CATALOG);
+    before_it.nothing_left(shell);
+
     shell.must("kubectl apply -k config/olm");
     succeeded(node, "0.1.0");
     operands::samples_under_olm(shell);
@@ -102,8 +112,8 @@ pub(crate) fn catalog_installs_and_upgrades(node: &Node) {
     before.assert_unchanged(shell);
 
     operands::clean(shell);
-    shell.must("kubectl delete -k config/olm --timeout=120s");
-    shell.must("kubectl delete crd -l operators.coreos.com/quartet-operator.quartet-operator-system= --timeout=60s");
+    uninstall::by_block(shell, uninstall::CATALOG);
+    before_it.nothing_left(shell);
 }
 
 /// OLM creates a new authority and certificate when its Secret is deleted, as it does before they
@@ -139,23 +149,5 @@ fn namespace(node: &Node, level: &str) {
     node.shell.must(&format!(
         "kubectl create namespace {NAMESPACE} && \
          kubectl label namespace {NAMESPACE} pod-security.kubernetes.io/enforce={level}"
-    ));
-}
-
-/// Runs `operator-sdk cleanup` and deletes what it leaves: ClusterRoles of the bundle, the
-/// Operator, and for a while the registry's pod. docs/operations.md has the same commands.
-pub(crate) fn clean_up(node: &Node) {
-    let shell = &node.shell;
-    shell.must(&format!(
-        "{} operator-sdk cleanup quartet-operator -n {NAMESPACE} --timeout 3m",
-        Node::tools()
-    ));
-    let left = format!("operators.coreos.com/quartet-operator.{NAMESPACE}=");
-    shell.must(&format!("kubectl delete clusterroles -l {left}"));
-    shell.must(&format!(
-        "kubectl delete operator quartet-operator.{NAMESPACE} --ignore-not-found"
-    ));
-    shell.must(&format!(
-        "kubectl delete namespace {NAMESPACE} --timeout=120s"
     ));
 }

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use crate::calls::Calls;
 use crate::node::{NAMESPACE, Node};
 use crate::operands;
-use crate::plain::{self, MANAGER};
+use crate::plain::MANAGER;
 use crate::shell::Shell;
+use crate::uninstall::{self, Before};
 
 const AUTHORITY: &str = "quartet-operator-ca";
 const SERVING: &str = "quartet-operator-serving-cert";
@@ -20,6 +21,7 @@ const PROPAGATION: Duration = Duration::from_secs(180);
 pub(crate) fn issues_renews_and_recovers(node: &Node) {
     let shell = &node.shell;
     node.cert_manager();
+    let installed = Before::installation(shell);
     shell.must("kubectl apply --server-side -k config/certmanager");
     shell.must(&format!(
         "kubectl -n {NAMESPACE} rollout status {MANAGER} --timeout=180s"
@@ -37,8 +39,8 @@ pub(crate) fn issues_renews_and_recovers(node: &Node) {
     before.assert_unchanged(shell);
 
     operands::clean(shell);
-    shell.must("kubectl delete -k config/certmanager --timeout=120s");
-    plain::nothing_left(node);
+    uninstall::by_row(shell, uninstall::CERT_MANAGER);
+    installed.nothing_left(shell);
 }
 
 /// Waits until calls that need the webhooks succeed.

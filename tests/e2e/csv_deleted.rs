@@ -8,6 +8,7 @@ use crate::node::{NAMESPACE, Node};
 use crate::operands;
 use crate::plain;
 use crate::shell::Shell;
+use crate::uninstall::{self, Before};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -18,6 +19,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 pub(crate) fn leaves_the_resources(node: &Node) {
     let shell = &node.shell;
     node.olm();
+    let before_it = Before::installation(shell);
     shell.must("kubectl apply -k config/olm");
     succeeded(shell, "0.1.0");
     operands::samples_under_olm(shell);
@@ -34,10 +36,11 @@ pub(crate) fn leaves_the_resources(node: &Node) {
     before.assert_unchanged(shell);
 
     operands::clean(shell);
-    shell.must("kubectl delete -f dist/install.yaml --timeout=120s");
-    let left = "-l operators.coreos.com/quartet-operator.quartet-operator-system=";
-    shell.must(&format!("kubectl delete clusterroles {left}"));
-    plain::nothing_left(node);
+    uninstall::by_row(shell, uninstall::ONE_FILE);
+    shell.must(
+        "kubectl delete operator quartet-operator.quartet-operator-system --ignore-not-found",
+    );
+    before_it.nothing_left(shell);
 }
 
 fn fields_are_lost(shell: &Shell) {

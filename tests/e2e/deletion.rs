@@ -1,9 +1,8 @@
 //! No order of deletion leaves anything stuck.
 
-use std::time::Duration;
-
-use crate::node::{NAMESPACE, Node};
+use crate::node::Node;
 use crate::plain;
+use crate::uninstall::Before;
 
 /// What users delete, in any order: the resources with their namespace, the CRDs, and the operator
 /// with its webhooks.
@@ -32,6 +31,7 @@ const ORDERS: [[usize; 3]; 6] = [
 /// in every order.
 pub(crate) fn in_every_order(node: &Node) {
     let shell = &node.shell;
+    let before = Before::installation(shell);
     for order in ORDERS {
         let parts = order.map(|part| PARTS[part]);
         println!("## {}", parts.map(|(name, _)| name).join(", then "));
@@ -43,11 +43,6 @@ pub(crate) fn in_every_order(node: &Node) {
             shell.must(delete);
         }
         shell.must("kubectl delete -f dist/install.yaml --ignore-not-found --timeout=120s");
-        plain::nothing_left(node);
-        shell.until(
-            &format!("kubectl get namespaces users {NAMESPACE} --ignore-not-found -o name | wc -l"),
-            "0",
-            Duration::from_secs(60),
-        );
+        before.nothing_left(shell);
     }
 }

@@ -4,8 +4,8 @@ use crate::calls::Calls;
 use crate::cert_manager::trusted;
 use crate::node::{NAMESPACE, NEXT, Node};
 use crate::operands;
-use crate::plain;
 use crate::shell::Shell;
+use crate::uninstall::{self, Before};
 
 /// With the manager's own certificates, then with those of cert-manager.
 pub(crate) fn installs_upgrades_rolls_back_and_uninstalls(node: &Node) {
@@ -20,6 +20,7 @@ pub(crate) fn installs_upgrades_rolls_back_and_uninstalls(node: &Node) {
 
 fn lifecycle(node: &Node, mode: &str) {
     let shell = &node.shell;
+    let installed = Before::installation(shell);
     let flags = format!("-n {NAMESPACE} --set certificates.mode={mode} --wait --timeout 3m");
     helm(
         shell,
@@ -45,25 +46,16 @@ fn lifecycle(node: &Node, mode: &str) {
     before.assert_unchanged(shell);
 
     // Resources that the chart keeps work without a manager, and with the next release.
-    helm(
-        shell,
-        &format!("uninstall quartet -n {NAMESPACE} --wait --timeout 3m"),
-    );
+    uninstall::by_block(shell, uninstall::HELM_RELEASE);
     before.assert_unchanged(shell);
     helm(shell, &format!("install quartet dist/chart {flags}"));
     trusted(shell);
     before.assert_unchanged(shell);
 
     operands::clean(shell);
-    helm(
-        shell,
-        &format!("uninstall quartet -n {NAMESPACE} --wait --timeout 3m"),
-    );
-    shell.must("kubectl delete crd -l app.kubernetes.io/name=quartet-operator --timeout=60s");
-    shell.must(&format!(
-        "kubectl delete namespace {NAMESPACE} --timeout=120s"
-    ));
-    plain::nothing_left(node);
+    uninstall::by_block(shell, uninstall::HELM_RELEASE);
+    uninstall::by_block(shell, uninstall::HELM_REST);
+    installed.nothing_left(shell);
 }
 
 fn helm(shell: &Shell, arguments: &str) {

@@ -26,11 +26,14 @@ mod operands;
 mod original_operators;
 mod plain;
 mod predecessors;
+mod recovery;
 mod shell;
 mod traffic;
 #[path = "../support/trusted/mod.rs"]
 mod trusted;
+mod uninstall;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use node::Node;
@@ -75,12 +78,28 @@ fn the_product_on_a_real_node() {
     );
     let node = Node::start();
     node.images();
+    let mut red = Vec::new();
     for (name, phase) in phases {
         println!("\n# {name}");
+        if let Some(left) = recovery::left_by(&red, &node) {
+            red.push(format!(
+                "{name}: not run, since an earlier phase left {left:#?}"
+            ));
+            continue;
+        }
         let began = Instant::now();
-        phase(&node);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| phase(&node))) {
+            red.push(format!("{name}: {}", recovery::reason(&*panic)));
+            recovery::clean(&node.shell);
+        }
         println!("# {name}: {:.1} s", began.elapsed().as_secs_f32());
     }
+    assert!(
+        red.is_empty(),
+        "{} phases failed:\n{}",
+        red.len(),
+        red.join("\n")
+    );
     let report = trusted::check(&node.cluster.audit_log());
     report.print("the node");
     assert!(report.violations.is_empty(), "{:#?}", report.violations);

@@ -5,6 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::node::{NAMESPACE, Node};
+use crate::uninstall::{self, Before};
 
 const MIRROR: &str = "registry.example.com/mirror";
 const FILES: &str = "target/e2e/mirror";
@@ -100,6 +101,7 @@ fn redirected(node: &Node) {
 fn by_olm(node: &Node) {
     let shell = &node.shell;
     node.olm();
+    let before_it = Before::installation(shell);
     shell.must("kubectl kustomize config/olm | sed 's#ghcr.io/#registry.example.com/mirror/#' | kubectl apply -f -");
     shell.until(
         &format!(
@@ -123,6 +125,6 @@ fn by_olm(node: &Node) {
         manager.len() == 1 && manager.iter().all(is_by_digest),
         "{images}"
     );
-    shell.must("kubectl delete -k config/olm --timeout=120s");
-    shell.must("kubectl delete crd -l operators.coreos.com/quartet-operator.quartet-operator-system= --timeout=60s");
+    uninstall::by_block(shell, uninstall::CATALOG);
+    before_it.nothing_left(shell);
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use crate::calls::Calls;
 use crate::node::{IMAGES, NAMESPACE, NEXT, Node};
 use crate::operands;
-use crate::plain::{MANAGER, nothing_left};
+use crate::plain::MANAGER;
 use crate::shell::Shell;
+use crate::uninstall::{self, Before};
 
 const PATIENCE: Duration = Duration::from_secs(300);
 /// The folder with OLM v1's release manifest and its patches.
@@ -18,6 +19,7 @@ const FOLDER: &str = "target/e2e/olm-v1";
 pub(crate) fn installs_upgrades_and_uninstalls(node: &Node) {
     let shell = &node.shell;
     install_olm_v1(node);
+    let before_it = Before::installation(shell);
     not_beside_another_installation(shell);
 
     shell.must("kubectl apply -k config/olm-v1");
@@ -47,11 +49,14 @@ pub(crate) fn installs_upgrades_and_uninstalls(node: &Node) {
     released_and_managed_again(shell);
     before.assert_unchanged(shell);
 
-    uninstalled(node);
+    uninstall::by_row(shell, uninstall::OLM_V1);
+    before_it.nothing_left_but(shell, "Secret olmv1-system/");
     // Again, on top of what OLM v1 keeps of an installation that it no longer manages.
+    let before_it = Before::installation(shell);
     shell.must("kubectl apply -k config/olm-v1");
     installed(shell, "0.1.0");
-    uninstalled(node);
+    uninstall::by_row(shell, uninstall::OLM_V1);
+    before_it.nothing_left(shell);
     shell.must(&format!("kubectl delete -k {FOLDER} --timeout=120s"));
 }
 
@@ -86,7 +91,7 @@ fn not_beside_another_installation(shell: &Shell) {
     shell.until(
         "kubectl get clusterextension quartet-operator \
          -o jsonpath='{.status.conditions[?(@.type==\"Progressing\")].message}' | \
-         grep -c 'already exists in namespace' || true",
+         grep -c \"CustomResourceDefinition '.*' already exists in namespace\" || true",
         "1",
         PATIENCE,
     );
@@ -129,21 +134,4 @@ fn released_and_managed_again(shell: &Shell) {
     shell.must("kubectl apply -f config/olm-v1/cluster_extension.yaml");
     installed(shell, NEXT);
     operands::both_versions_answer(shell);
-}
-
-/// Deleting the ClusterExtension deletes the CRDs, and so all resources and operands.
-fn uninstalled(node: &Node) {
-    let shell = &node.shell;
-    shell.must("kubectl delete -k config/olm-v1 --timeout=120s");
-    nothing_left(node);
-    shell.until(
-        "kubectl get crd -o name | grep -cE 'cache|proxy|elasticweb|jiaozi' || true",
-        "0",
-        PATIENCE,
-    );
-    shell.until(
-        "kubectl get pods,deployments,services -n default -o name | grep -vc service/kubernetes || true",
-        "0",
-        PATIENCE,
-    );
 }

@@ -8,6 +8,7 @@ use devcluster::Component;
 use crate::calls::Calls;
 use crate::node::{NAMESPACE, Node};
 use crate::operands;
+use crate::uninstall::{self, Before};
 
 pub(crate) const MANAGER: &str = "deployment/quartet-operator-controller-manager";
 
@@ -15,6 +16,7 @@ pub(crate) const MANAGER: &str = "deployment/quartet-operator-controller-manager
 /// enforces the Pod Security Standard *restricted*.
 pub(crate) fn installed_from_one_file(node: &Node) {
     let shell = &node.shell;
+    let before = Before::installation(shell);
     install(node);
     let enforced = shell.must(&format!(
         "kubectl get namespace {NAMESPACE} -o jsonpath='{{.metadata.labels.pod-security\\.kubernetes\\.io/enforce}}'"
@@ -32,8 +34,8 @@ pub(crate) fn installed_from_one_file(node: &Node) {
     webhooks_down(node);
 
     operands::clean(shell);
-    shell.must("kubectl delete -f dist/install.yaml --timeout=120s");
-    nothing_left(node);
+    uninstall::by_row(shell, uninstall::ONE_FILE);
+    before.nothing_left(shell);
 }
 
 /// Installs `dist/install.yaml` and waits until both replicas serve.
@@ -48,16 +50,17 @@ pub(crate) fn install(node: &Node) {
 /// `make deploy` and `make undeploy`, which change no tracked file.
 pub(crate) fn deployed_and_undeployed(node: &Node) {
     let shell = &node.shell;
-    let before = shell.must("git status --porcelain");
+    let tracked = shell.must("git status --porcelain");
+    let before = Before::installation(shell);
     shell.must("make deploy");
     shell.must(&format!(
         "kubectl -n {NAMESPACE} rollout status {MANAGER} --timeout=120s"
     ));
     shell.must("kubectl apply -f config/samples/cache_v1alpha1_memcached.yaml");
     shell.must("kubectl wait memcached --all --for=condition=Ready --timeout=60s");
-    shell.must("make undeploy");
-    nothing_left(node);
-    assert_eq!(shell.must("git status --porcelain"), before);
+    uninstall::by_row(shell, uninstall::DEPLOY);
+    before.nothing_left(shell);
+    assert_eq!(shell.must("git status --porcelain"), tracked);
 }
 
 /// The operands' pods are admitted under the Pod Security Standards that they promise.
@@ -180,13 +183,4 @@ fn webhooks_down(node: &Node) {
     shell.show(&format!(
         "kubectl logs -n {NAMESPACE} --tail=30 --prefix -l control-plane=controller-manager"
     ));
-}
-
-/// Nothing of the product is left in the cluster.
-pub(crate) fn nothing_left(node: &Node) {
-    node.shell.until(
-        "kubectl get crd,clusterroles,clusterrolebindings,validatingwebhookconfigurations,namespaces -o name | grep -c quartet-operator || true",
-        "0",
-        Duration::from_secs(120),
-    );
 }

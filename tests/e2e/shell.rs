@@ -88,12 +88,17 @@ impl Shell {
         }
     }
 
-    /// Runs a line that must succeed, and returns its output.
+    /// Runs a line that must succeed and must not delete nothing, and returns its output.
     #[track_caller]
     pub(crate) fn must(&self, line: &str) -> String {
         let said = self.run(line);
+        // kubectl succeeds if a selector selects nothing.
+        let deleted_nothing = line.contains("kubectl delete") && {
+            let said = format!("{}{}", said.output, said.errors);
+            said.contains("No resources found")
+        };
         assert!(
-            said.is_success,
+            said.is_success && !deleted_nothing,
             "$ {line}\n{}\n{}\n{}",
             said.output,
             said.errors,

@@ -23,6 +23,10 @@ struct Installation<'a> {
 impl Installation<'_> {
     /// Runs `make <target>` with what cargo has built already.
     fn make(&self, target: &str) -> String {
+        self.make_with(target, &[])
+    }
+
+    fn make_with(&self, target: &str, variables: &[&str]) -> String {
         let generate = env!("CARGO_BIN_EXE_generate");
         let kubectl = kubectl().get_program().to_string_lossy().into_owned();
         let run = Command::new("make")
@@ -31,6 +35,7 @@ impl Installation<'_> {
             .arg(format!("KUBECTL={kubectl} --request-timeout=300s"))
             .arg(format!("CARGO_TARGET_DIR={}", self.target.display()))
             .arg(format!("IMG={IMAGE}"))
+            .args(variables)
             .envs(self.cluster.environment().variables())
             .env_remove("MAKEFLAGS")
             .current_dir(repository())
@@ -120,6 +125,31 @@ fn deploy_and_undeploy(cluster: &Cluster) {
 
     here.make("deploy");
     assert_eq!(versions(), first, "the second deploy changes nothing");
+
+    let of_default = |object: &&Value| {
+        object["kind"]
+            .as_str()
+            .is_some_and(|it| it.contains("Role"))
+    };
+    let rights = |name: &str| {
+        overlay(name)
+            .iter()
+            .filter(of_default)
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    let (own, given) = (rights("default"), rights("given-certificate"));
+    let only_own: Vec<_> = own.iter().filter(|it| !given.contains(it)).collect();
+    assert_eq!(only_own.len(), 4);
+    let overlay = ["OVERLAY=config/given-certificate"];
+    let shown = here.make_with("prune", &[&overlay[..], &["DRY_RUN=server"]].concat());
+    assert_eq!(shown.matches("(server dry run)").count(), 4, "{shown}");
+    assert!(own.iter().all(|it| here.get(it).is_some()));
+    here.make_with("deploy", &overlay);
+    assert!(given.iter().all(|it| here.get(it).is_some()));
+    assert!(only_own.iter().all(|it| here.get(it).is_none()));
+    here.make("deploy");
+    assert!(own.iter().all(|it| here.get(it).is_some()));
 
     // Reading the resources makes the API server open their storage. A CRD that is removed before
     // that may stay for five minutes, until the informers resync (apiextensions-apiserver,

@@ -13,6 +13,7 @@ mod mounted;
 mod private;
 mod released;
 mod rendered;
+mod rights;
 mod runbooks;
 
 use std::collections::BTreeSet;

@@ -101,13 +101,6 @@ async fn an_object_written_in_one_version_is_read_in_the_other() {
     assert_eq!(read["spec"], expected);
     assert!(read["metadata"]["annotations"].is_null(), "{read:#}");
 
-    // Without the annotation it is a new object of the original version.
-    object["metadata"]["annotations"] = json!({});
-    object["metadata"]["resourceVersion"] = read["metadata"]["resourceVersion"].clone();
-    env.replace(&spoke, &object).await.expect("replaced");
-    let read = env.get(&in_hub(MEMCACHED, "m")).await.expect("the object");
-    assert_eq!(read["spec"], json!({"replicas": 6}));
-
     // Through the new version: the original version's fields follow.
     let name = "elasticweb-sample";
     let sample = sample::sample(ELASTIC_WEB, &ELASTIC_WEB.spoke).expect("a sample");

@@ -20,5 +20,6 @@ mod random;
 mod schemas;
 mod shared;
 mod upgrade;
+mod versions_change;
 mod webhook_server;
 mod webhooks;

@@ -96,18 +96,13 @@ impl Field {
             }
         }
         let is_walked = field.accepted.len() >= 2 && !field.refused.is_empty();
-        match is_walked || field.has_moved() {
+        match is_walked {
             true => Ok(field),
             false => Err(format!(
                 "{field}: too few values to walk: {:?}",
                 field.degraded
             )),
         }
-    }
-
-    /// Reports whether the schema has the field only to reject it.
-    fn has_moved(&self) -> bool {
-        matches!(self.accepted.as_slice(), [(None, _)])
     }
 
     fn spec(&self, value: Option<&Value>) -> Value {

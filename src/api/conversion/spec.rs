@@ -44,6 +44,11 @@ pub fn data_needed(kind: &Kind, from: &Version, spec: &Value) -> Option<String> 
     convert_spec(kind, from, other(kind, from), spec.clone(), None).data
 }
 
+/// Reports whether an object of version `from` can have this text as its annotation.
+pub fn is_data_for(kind: &Kind, from: &Version, data: &str) -> bool {
+    data_for(other(kind, from), data).is_some()
+}
+
 /// The version of `kind` that is not `version`.
 pub fn other<'a>(kind: &'a Kind, version: &Version) -> &'a Version {
     match version.name == kind.hub.name {

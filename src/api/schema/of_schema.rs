@@ -15,9 +15,6 @@ pub fn of_schema(schema: &JSONSchemaProps) -> Shape {
 }
 
 fn shape(schema: &JSONSchemaProps) -> Option<Shape> {
-    if let Some(message) = rules_of(schema).find_map(always_fails) {
-        return Some(Shape::Moved { message });
-    }
     if schema.x_kubernetes_int_or_string == Some(true) {
         return Some(Shape::Quantity);
     }
@@ -97,11 +94,6 @@ fn object(schema: &JSONSchemaProps) -> Shape {
 
 fn rules_of(schema: &JSONSchemaProps) -> impl Iterator<Item = &ValidationRule> {
     schema.x_kubernetes_validations.iter().flatten()
-}
-
-/// The message of a rule that always fails.
-fn always_fails(rule: &ValidationRule) -> Option<String> {
-    (rule.rule == "false").then(|| rule.message.clone().unwrap_or_default())
 }
 
 fn limit(number: Option<i64>) -> Option<u16> {

@@ -51,8 +51,6 @@ pub enum ErrorReason {
     Required,
     /// The value is not in the enumeration.
     NotSupported,
-    /// The field may not be set.
-    Forbidden,
     /// The text is too long.
     TooLong,
     /// The list or map has too many entries.
@@ -74,7 +72,6 @@ impl ErrorReason {
             Self::TypeInvalid => ("FieldValueTypeInvalid", "Invalid value"),
             Self::Required => ("FieldValueRequired", "Required value"),
             Self::NotSupported => ("FieldValueNotSupported", "Unsupported value"),
-            Self::Forbidden => ("FieldValueForbidden", "Forbidden"),
             Self::TooLong => ("FieldValueTooLong", "Too long"),
             Self::TooMany => ("FieldValueTooMany", "Too many"),
             Self::Duplicate => ("FieldValueDuplicate", "Duplicate value"),

@@ -103,18 +103,6 @@ fn numbers_beyond_every_integer_type_are_refused() {
 }
 
 #[test]
-fn a_field_that_moved_is_forbidden_with_the_way_out() {
-    assert_eq!(
-        said(&memcached::KIND, "v1", json!({"size": 5})),
-        [
-            "spec.size: Forbidden: use spec.replicas, or write the old version: \
-          kubectl patch memcacheds.v1alpha1.cache.example.com"
-        ]
-    );
-    assert!(said(&memcached::KIND, "v1", json!({"size": null})).is_empty());
-}
-
-#[test]
 fn every_sort_of_rule_of_the_shared_vocabulary_is_checked() {
     let spec = json!({
         "image": "a b",

@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::{Value, json};
 
-use crate::packaging::schema::{self, Field, is_rejected};
+use crate::packaging::schema::{self, Field};
 
 const TECTONIC: &str = "urn:alm:descriptor:com.tectonic.ui:";
 const KUBERNETES: &str = "urn:alm:descriptor:io.kubernetes:";
@@ -85,9 +85,6 @@ fn descriptor(path: &str, schema: &JSONSchemaProps, urns: &[String]) -> Value {
 
 fn spec_urns(path: &str, schema: &JSONSchemaProps) -> Vec<String> {
     let widget = |name: &str| vec![format!("{TECTONIC}{name}")];
-    if is_rejected(schema) {
-        return widget("hidden");
-    }
     if let Some(choices) = &schema.enum_ {
         if path == "imagePullPolicy" {
             return widget("imagePullPolicy");

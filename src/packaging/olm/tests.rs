@@ -149,7 +149,6 @@ fn a_console_shows_fields_in_its_own_widgets() {
             .collect()
     };
     assert_eq!(urns("Memcached", "v1alpha1", "size"), ["podCount"]);
-    assert_eq!(urns("Memcached", "v1", "size"), ["hidden"]);
     assert_eq!(
         urns("Memcached", "v1", "service.enabled"),
         ["booleanSwitch"]

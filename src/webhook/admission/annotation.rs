@@ -1,8 +1,8 @@
 //! Rules for the annotation in which one version keeps the fields of the other: its content is
 //! validated like the spec, and it must fit into the size limit. An update that does not change an
-//! invalid value, or does not make it worse, is allowed.
+//! invalid value, or does not make it worse, is allowed. A write must not drop the annotation.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::rules::{Resource, Write};
 use crate::api::conversion::{
@@ -23,15 +23,19 @@ impl Write<'_, '_> {
     /// Errors in the annotation's fields of the other version that the old object did not have. In
     /// the schema of this version the annotation is only a string.
     pub(super) fn annotation_errors(&self) -> Vec<FieldError> {
-        let Some(data) = self.new.object.annotation(DATA_ANNOTATION) else {
-            return Vec::new();
-        };
+        let data = self.new.object.annotation(DATA_ANNOTATION);
         let old = self.old();
         let old_data = old.and_then(|old| old.object.annotation(DATA_ANNOTATION));
-        if old_data.as_ref() == Some(&data) {
+        if old_data == data {
             return Vec::new();
         }
         let field = format!("metadata.annotations[{DATA_ANNOTATION}]");
+        if let Some(detail) = self.lost(old_data.as_deref(), data.as_deref()) {
+            return vec![error(&field, ErrorReason::Required, detail)];
+        }
+        let Some(data) = data else {
+            return Vec::new();
+        };
         if data.len() > DATA_LIMIT_BYTES && data.len() > old_data.as_ref().map_or(0, String::len) {
             let detail = format!("may not be more than {DATA_LIMIT_BYTES} bytes");
             return vec![error(&field, ErrorReason::TooLong, detail)];
@@ -51,6 +55,32 @@ impl Write<'_, '_> {
                 error(&field, ErrorReason::Invalid, detail)
             })
             .collect()
+    }
+
+    /// What a write loses, and what to do instead. An object that was not read first, as in a `kubectl
+    /// replace`, has no annotation with the fields that only the other version has. A server-side apply
+    /// removes those that its manager has applied before.
+    fn lost(&self, old_data: Option<&str>, data: Option<&str>) -> Option<String> {
+        let (kind, version) = (self.admission.kind, self.admission.version);
+        let object = &self.new.object;
+        if data.is_some_and(|data| conversion::is_data_for(kind, version, data))
+            || object.is_applied_to(self.old()?.object)
+        {
+            return None;
+        }
+        let kept = conversion::other_spec(kind, version, &json!({}), old_data);
+        let fields = kept.as_object()?.keys().map(|name| format!("spec.{name}"));
+        let fields = fields.collect::<Vec<_>>().join(", ");
+        let other = conversion::other(kind, version);
+        (!fields.is_empty()).then(|| {
+            format!(
+                "{fields} of {} would be lost without it: replace the object in {}, or use kubectl apply or patch, \
+                 or remove these fields in {} first",
+                other.name,
+                kind.api_version(other),
+                other.name,
+            )
+        })
     }
 
     /// Bytes of the annotation that the other version needs for `spec`, if any.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -82,6 +83,20 @@ impl<'a> Object<'a> {
         managed.is_some_and(|managed| managed.contains(&format!("\"{api_version}\"")))
     }
 
+    /// Whether the write on `old` is a server-side apply: an entry of the managedFields is new, or has another
+    /// version or time.
+    pub(super) fn is_applied_to(&self, old: &Self) -> bool {
+        let before = old.applies();
+        self.applies().iter().any(|it| !before.contains(it))
+    }
+
+    fn applies(&self) -> Vec<Applied<'_>> {
+        let managed = self.0.metadata.json("managedFields").unwrap_or_default();
+        let mut entries: Vec<Applied<'_>> = serde_json::from_str(managed).unwrap_or_default();
+        entries.retain(|it| it.operation == "Apply");
+        entries
+    }
+
     pub(super) fn annotations_text(&self) -> &str {
         self.0.metadata.json("annotations").unwrap_or_default()
     }
@@ -110,4 +125,18 @@ impl<'a> Object<'a> {
             .map(|(name, value)| name.len() + value.map_or(0, |value| value.len()))
             .sum()
     }
+}
+
+/// An entry of `metadata.managedFields`, without the fields.
+#[derive(Default, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+struct Applied<'a> {
+    #[serde(borrow)]
+    manager: Cow<'a, str>,
+    #[serde(borrow)]
+    operation: Cow<'a, str>,
+    #[serde(borrow)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    time: Cow<'a, str>,
 }

@@ -185,3 +185,64 @@ async fn fields_over_the_limit_of_the_annotation_may_stay_but_not_grow() {
         ""
     );
 }
+
+/// An update of a Memcached of the original version whose new object has this annotation.
+fn replacement(old: &str, new: Option<&str>) -> Value {
+    let new = match new {
+        Some(data) => with_data(2, data),
+        None => memcached("v1alpha1", json!({"size": 2})),
+    };
+    update(&with_data(1, old), &new)
+}
+
+#[tokio::test]
+async fn a_write_without_the_fields_of_the_other_version_is_rejected_unless_it_is_an_apply() {
+    let server = Server::start().await;
+    let full = json!({"v1": {"memory": 64, "threads": 2}}).to_string();
+    for new in [
+        None,
+        Some(""),
+        Some("{"),
+        Some("[]"),
+        Some(r#"{"v2":{"memory":64}}"#),
+    ] {
+        let mut review = replacement(&full, new);
+        let rejected = asked(&server, MEMCACHED_SPOKE, &review).await;
+        assert_eq!(rejected["status"]["code"], 422, "{new:?}");
+        let expected = format!(
+            "metadata.annotations[{DATA_ANNOTATION}]: Required value: spec.memory, spec.threads of v1 would be \
+             lost without it: replace the object in cache.example.com/v1, or use kubectl apply or patch, or \
+             remove these fields in v1 first"
+        );
+        assert!(message(&rejected).ends_with(&expected), "{rejected}");
+
+        let entry = |operation: &str, second: u8| {
+            json!({"manager": "a", "operation": operation, "apiVersion": "cache.example.com/v1alpha1",
+                "time": format!("2026-11-29T06:00:0{second}Z"), "fieldsV1": {"f:spec": {}}})
+        };
+        let before = json!([entry("Apply", 1), entry("Update", 1)]);
+        review["request"]["oldObject"]["metadata"]["managedFields"] = before.clone();
+        for (now, is_allowed) in [
+            (json!([entry("Apply", 1), entry("Update", 2)]), false),
+            (json!([entry("Update", 2)]), false),
+            (before, false),
+            (json!([entry("Apply", 2), entry("Update", 1)]), true),
+        ] {
+            review["request"]["object"]["metadata"]["managedFields"] = now;
+            let answer = asked(&server, MEMCACHED_SPOKE, &review).await;
+            assert_eq!(message(&answer).is_empty(), is_allowed, "{review}");
+        }
+    }
+    for review in [
+        replacement(&full, Some(&full)),
+        replacement(&full, Some(r#"{"v1":{"memory":65}}"#)),
+        replacement(&full, Some(r#"{"v1":{}}"#)),
+        // Nothing is lost.
+        replacement("", None),
+        replacement("{", None),
+        replacement(r#"{"v1":{}}"#, Some("")),
+    ] {
+        let allowed = asked(&server, MEMCACHED_SPOKE, &review).await;
+        assert_eq!(message(&allowed), "", "{review}");
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube::core::Status;
-use quartet_operator::api::conversion::convert;
+use quartet_operator::api::conversion::{DATA_ANNOTATION, convert};
 use quartet_operator::api::replicas::Pods;
 use quartet_operator::api::{Kind, Version};
 use serde_json::{Value, json};
@@ -189,6 +189,11 @@ impl<'w> Walker<'w> {
     ) -> Result<Outcome, String> {
         let object = self.written(spec);
         let annotations = match &object["metadata"]["annotations"] {
+            // No field that only the new version has. Without the annotation they would be lost.
+            Value::Null if self.through.name == self.kind.spoke.name => {
+                let hub = self.kind.hub.name;
+                json!({DATA_ANNOTATION: json!({hub: {}}).to_string()})
+            }
             Value::Null => json!({}),
             annotations => annotations.clone(),
         };

@@ -106,14 +106,13 @@ fn largest(shape: &Shape) -> Value {
         }
         Shape::Object { fields, .. } => {
             let fields = fields.iter();
-            let fields = fields.filter(|field| !matches!(field.shape, Shape::Moved { .. }));
             Value::Object(
                 fields
                     .map(|field| (field.name.to_owned(), largest(&field.shape)))
                     .collect::<Map<_, _>>(),
             )
         }
-        Shape::Moved { .. } | Shape::Unchecked => Value::Null,
+        Shape::Unchecked => Value::Null,
     }
 }
 

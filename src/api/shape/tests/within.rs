@@ -56,7 +56,7 @@ pub(crate) fn within(shape: &'static Shape) -> BoxedStrategy<Value> {
         .prop_map(|map| Value::Object(map.into_iter().collect()))
         .boxed(),
         Shape::Object { fields, .. } => object(fields),
-        Shape::Moved { .. } | Shape::Unchecked => Just(Value::Null).boxed(),
+        Shape::Unchecked => Just(Value::Null).boxed(),
     }
 }
 
@@ -73,7 +73,6 @@ fn object(fields: &'static [Field]) -> BoxedStrategy<Value> {
         .iter()
         .fold(Just(Map::new()).boxed(), |so_far, field| {
             match field.shape {
-                Shape::Moved { .. } => return so_far,
                 // Only the API server knows what matches the regular expression.
                 Shape::Text {
                     characters: Characters::Matching,

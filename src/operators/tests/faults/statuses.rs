@@ -105,6 +105,9 @@ fn fault_42_a_name_that_is_anothers_is_told() {
     assert_eq!(told(&status, "Ready"), ("False", "NameConflict"));
     assert_eq!(told(&status, "Degraded"), ("True", "NameConflict"));
     assert_eq!(told(&status, "Available"), ("False", "NameConflict"));
+    // All conditions tell the same.
+    let told = status.conditions.iter().map(|it| it.message.as_str());
+    assert_eq!(told.collect::<Vec<_>>(), ["is taken"; 4]);
 }
 
 #[test]

@@ -1,0 +1,7 @@
+//go:build tools
+
+package main
+
+import (
+	_ "github.com/yannh/kubeconform/cmd/kubeconform"
+)
