@@ -386,6 +386,7 @@ fn deployment(bytes: &mut Unstructured<'_>) -> Result<ObservedWorkload> {
         is_available,
         stalled: message()?,
         replica_failure: message()?,
+        has_rolled_out: bytes.arbitrary()?,
         preserved_selector: None,
     })
 }
