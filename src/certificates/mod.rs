@@ -5,8 +5,6 @@
 mod calls;
 mod contents;
 mod directory;
-#[cfg(fuzzing)]
-pub mod fuzzing;
 mod identity;
 mod in_memory;
 mod issue;

@@ -15,8 +15,6 @@ pub mod controllers;
 pub(crate) mod drift;
 mod event;
 mod event_handlers;
-#[cfg(fuzzing)]
-pub mod fuzzing;
 mod leadership;
 mod legacy;
 pub mod metrics;

@@ -36,8 +36,6 @@ use crate::names;
 pub use cluster::{Clients, ClusterError};
 use election::Election;
 pub use election::ElectionError;
-#[cfg(fuzzing)]
-pub use election::fuzzing as election_fuzzing;
 pub use error::{EXIT_USAGE, RunError};
 use health::Endpoint;
 pub use listen::BindError;

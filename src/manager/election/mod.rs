@@ -7,8 +7,6 @@ mod candidate;
 mod clock;
 mod driver;
 mod fence;
-#[cfg(fuzzing)]
-pub mod fuzzing;
 mod lease;
 mod metrics;
 #[cfg(test)]

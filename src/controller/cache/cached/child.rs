@@ -54,12 +54,6 @@ impl CachedChild {
         WATCHED.scope(watched, watch)
     }
 
-    /// As [`CachedChild::watched_as`], for synchronous code.
-    #[cfg(fuzzing)]
-    pub(crate) fn watched_in<T>(watched: Watched, watch: impl FnOnce() -> T) -> T {
-        WATCHED.sync_scope(watched, watch)
-    }
-
     /// Decodes an object of the type `kind`, as the API server sends it.
     ///
     /// # Errors
