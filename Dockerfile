@@ -13,6 +13,8 @@ WORKDIR /src
 # The dependencies are a layer of their own, which is rebuilt only when a manifest changes. cargo
 # reads the manifest of every workspace member and requires each target in it to exist.
 COPY Cargo.toml Cargo.lock ./
+COPY crates/http/Cargo.toml crates/http/
+COPY crates/lease/Cargo.toml crates/lease/
 COPY tools/bench/Cargo.toml tools/bench/
 COPY tools/devcluster/Cargo.toml tools/devcluster/
 COPY tools/faultproxy/Cargo.toml tools/faultproxy/
@@ -22,16 +24,17 @@ RUN mkdir -p src/bin/generate benches tests && \
     for main in src/main.rs src/bin/generate/main.rs benches/pure.rs tests/cluster_audit.rs; do \
         echo 'fn main() {}' >"$main"; \
     done && \
-    for library in . tools/bench tools/devcluster tools/faultproxy tools/modelapi tools/testkit; do \
+    for library in . crates/http crates/lease tools/bench tools/devcluster tools/faultproxy tools/modelapi tools/testkit; do \
         mkdir -p "$library/src" && touch "$library/src/lib.rs"; \
     done && \
     cargo build --locked --release --package quartet-operator --bin manager
 # The manager itself, and the changelog, which src includes.
+COPY crates crates
 COPY src src
 COPY CHANGELOG.md ./
 # Copied files keep their dates, and cargo does not rebuild files that are older than its last
 # build. A builder image may set another target, whose binaries are in a separate folder.
-RUN touch src/main.rs src/lib.rs && \
+RUN touch src/main.rs src/lib.rs crates/*/src/lib.rs && \
     cargo build --locked --release --package quartet-operator --bin manager && \
     cp "target/${CARGO_BUILD_TARGET:-.}/release/manager" /manager
 

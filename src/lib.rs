@@ -13,20 +13,18 @@
 )]
 
 pub mod api;
-mod api_server;
-mod bounded;
+use quartet_http as api_server;
+use quartet_http::{bounded, metric};
 mod budget;
 pub mod certificates;
 pub mod config;
 pub mod controller;
-mod error_report;
 #[cfg(test)]
 mod explorer;
 pub mod json;
 mod kinds;
 mod log_limit;
 pub mod manager;
-mod metric;
 pub mod migration;
 pub mod names;
 pub mod operators;

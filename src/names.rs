@@ -5,6 +5,8 @@
 pub const NAMESPACE: &str = "quartet-operator-system";
 /// The Lease of the leader election, in the manager's namespace.
 pub const LEASE: &str = "quartet-operator.example.com";
+/// The manager of the Lease's fields.
+pub const LEASE_MANAGER: &str = "quartet-operator-leader-election";
 /// The Service of the webhook server. OLM names it after the Deployment, with the suffix
 /// `-service`; all other installations use the same name.
 pub const WEBHOOK_SERVICE: &str = "quartet-operator-controller-manager-service";

@@ -8,8 +8,7 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-/// The target of spans that exist only for traces.
-pub(crate) const TRACES: &str = "otel";
+pub(crate) use quartet_http::TRACES;
 
 const PARENT: &str = "traceparent";
 

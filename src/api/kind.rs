@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
+use kube::core::ApiResource;
 use serde_json::Value;
 
 use super::replicas::{Path, Pods};
@@ -173,6 +174,17 @@ impl Kind {
     /// `apiVersion` of objects in `version`, e.g. `cache.example.com/v1alpha1`.
     pub fn api_version(&self, version: &Version) -> String {
         format!("{}/{}", self.group, version.name)
+    }
+
+    /// The objects in `version`, for `kube::Api`.
+    pub(crate) fn resource(&self, version: &Version) -> ApiResource {
+        ApiResource {
+            group: self.group.to_owned(),
+            version: version.name.to_owned(),
+            api_version: self.api_version(version),
+            kind: self.kind.to_owned(),
+            plural: self.plural.to_owned(),
+        }
     }
 
     /// The version with this name, if this kind has one.

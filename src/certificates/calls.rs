@@ -1,7 +1,9 @@
 //! Requests for whole objects as JSON, so that fields that are not known here stay as they are, and
-//! watches of these objects. No request is retried.
+//! watches of these objects, and the log of their errors. No request is retried.
 
+use std::error::Error;
 use std::future::ready;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::select_all;
@@ -13,9 +15,10 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt as _, reflector, watcher};
 use serde_json::Value;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use super::retry::LastError;
 use crate::api_server::{ApiRequest, RequestError, found, relisting};
+use quartet_http::error_report;
 
 /// The field manager of these writes.
 const FIELD_MANAGER: &str = "quartet-operator-webhook";
@@ -26,16 +29,9 @@ const WATCH_SECONDS: u32 = 50;
 /// Type, namespace and name of an object.
 pub(super) type ObjectRef = reflector::ObjectRef<DynamicObject>;
 
-fn collection(at: &ObjectRef) -> String {
-    DynamicObject::url_path(&at.dyntype, at.namespace.as_deref())
-}
-
 fn path(at: &ObjectRef) -> String {
-    format!("{}/{}", collection(at), at.name)
-}
-
-fn request(verb: &str, method: Method, at: &ObjectRef, target: String) -> ApiRequest<'static> {
-    ApiRequest::new(format!("{verb} {}", path(at)), method, target)
+    let collection = DynamicObject::url_path(&at.dyntype, at.namespace.as_deref());
+    format!("{collection}/{}", at.name)
 }
 
 /// The object, if it exists, and the time of the API server's answer, if it has a date. `client` must
@@ -44,9 +40,9 @@ pub(super) async fn get(
     client: &Client,
     at: &ObjectRef,
 ) -> Result<(Option<Value>, Option<Timestamp>), RequestError> {
-    let answer = request("read", Method::GET, at, path(at))
-        .send(client)
-        .await?;
+    let path = path(at);
+    let request = ApiRequest::new(format!("read {path}"), Method::GET, path);
+    let answer = request.send(client).await?;
     let date = answer.date();
     Ok((found(answer.object())?, date))
 }
@@ -58,21 +54,19 @@ pub(super) async fn write(
     object: &Value,
     exists: bool,
 ) -> Result<Value, RequestError> {
-    let (verb, method, path) = match exists {
-        true => ("replace", Method::PUT, path(at)),
-        false => ("create", Method::POST, collection(at)),
+    let path = path(at);
+    let collection = path.trim_end_matches(&format!("/{}", at.name));
+    let (verb, method, target) = match exists {
+        true => ("replace", Method::PUT, &*path),
+        false => ("create", Method::POST, collection),
     };
-    let target = format!("{path}?fieldManager={FIELD_MANAGER}");
-    send(client, request(verb, method, at, target), object).await
-}
-
-async fn send(
-    client: &Client,
-    request: ApiRequest<'static>,
-    body: &Value,
-) -> Result<Value, RequestError> {
-    let body = Some(&*body.to_string());
-    ApiRequest { body, ..request }.send(client).await?.object()
+    let target = format!("{target}?fieldManager={FIELD_MANAGER}");
+    let body = object.to_string();
+    let request = ApiRequest {
+        body: Some(&body),
+        ..ApiRequest::new(format!("{verb} {path}"), method, target)
+    };
+    request.send(client).await?.object()
 }
 
 /// Notifies `changed` when one of the objects changes, and sometimes without a change. Watches only
@@ -108,10 +102,28 @@ pub(super) async fn notify_of_changes(client: Client, objects: Vec<ObjectRef>, c
     }
 }
 
+/// How often an error that lasts is logged again: logs are rotated.
+const REPEAT: Duration = Duration::from_secs(60 * 60);
+
+/// The last error of something that is retried, and when it was logged; reset it after a success.
+#[derive(Default)]
+pub(super) struct LastError(Option<(String, Instant)>);
+
+impl LastError {
+    /// Logs `error` after `message`, unless it is the last one of this hour.
+    pub(super) fn warn(&mut self, error: &dyn Error, message: &str) {
+        let error = error_report(error);
+        let is_told = |(last, at): &(String, Instant)| *last == error && at.elapsed() < REPEAT;
+        if !self.0.as_ref().is_some_and(is_told) {
+            tracing::warn!(error, "{message}");
+            self.0 = Some((error, Instant::now()));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::{Error, ErrorKind};
-    use std::time::Duration;
+    use std::io::{self, ErrorKind};
 
     use k8s_openapi::api::core::v1::{Namespace, Secret};
     use kube::client::Body;
@@ -119,13 +131,14 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    use crate::manager::telemetry::tests::log_lines;
 
     #[tokio::test(start_paused = true)]
     async fn after_an_api_server_that_was_away_the_objects_are_read_again() {
         let server = tower::service_fn(|request: http::Request<Body>| {
             let query = request.uri().query().unwrap_or_default();
             ready(match query.contains("watch=") {
-                true => Err(Error::from(ErrorKind::ConnectionRefused)),
+                true => Err(io::Error::from(ErrorKind::ConnectionRefused)),
                 false => {
                     let list = json!({"metadata": {"resourceVersion": "7"}, "items": []});
                     Ok(http::Response::new(Body::from(
@@ -148,19 +161,37 @@ mod tests {
         }
     }
 
-    #[test]
-    fn errors_name_the_verb_and_the_path() {
-        let action =
-            |verb: &str, at: ObjectRef| request(verb, Method::GET, &at, String::new()).action;
-        let secret = reflector::ObjectRef::<Secret>::new("b").within("a");
-        assert_eq!(
-            action("read", secret.erase()),
-            "read /api/v1/namespaces/a/secrets/b"
-        );
-        let namespace = reflector::ObjectRef::<Namespace>::new("b");
-        assert_eq!(
-            action("create", namespace.erase()),
-            "create /api/v1/namespaces/b"
-        );
+    #[tokio::test]
+    async fn errors_name_the_verb_and_the_path() {
+        let server = tower::service_fn(|_: http::Request<Body>| {
+            let status = json!({"message": "no", "code": 403}).to_string();
+            let response = http::Response::builder().status(403);
+            ready(response.body(Body::from(status.into_bytes())))
+        });
+        let client = Client::new(server, "default");
+        let secret = reflector::ObjectRef::<Secret>::new("b").within("a").erase();
+        let namespace = reflector::ObjectRef::<Namespace>::new("b").erase();
+        let read = get(&client, &secret).await.unwrap_err();
+        let path = "/api/v1/namespaces/a/secrets/b";
+        assert_eq!(read.to_string(), format!("cannot read {path}: no"));
+        let created = write(&client, &namespace, &json!({}), false).await;
+        let message = "cannot create /api/v1/namespaces/b: no";
+        assert_eq!(created.unwrap_err().to_string(), message);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_error_that_lasts_is_logged_once_an_hour() {
+        let (lines, writer) = log_lines();
+        let _logs = tracing::subscriber::set_default(writer);
+        let mut last = LastError::default();
+        let mut logged = |error: &str| {
+            let before = lines.written().len();
+            last.warn(&io::Error::other(error.to_owned()), "it failed");
+            lines.written().len() - before
+        };
+        assert_eq!(["forbidden"; 3].map(&mut logged), [1, 0, 0]);
+        tokio::time::advance(REPEAT).await;
+        let errors = ["forbidden", "forbidden", "gone", "forbidden"];
+        assert_eq!(errors.map(logged), [1, 0, 1, 1]);
     }
 }

@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use k8s_openapi::ByteString;
 
 use super::identity::{Authority, Identity};
-use crate::error_report::error_report;
 
 /// The keys in the Secret. The first two are those of the type `kubernetes.io/tls`.
 const CURRENT: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
@@ -17,23 +16,23 @@ const OLD: &str = "old-ca.crt";
 /// Maximum number of authorities kept after their certificate was replaced. A rotation every two months
 /// leaves at most one that has not expired; more are left if the Secret is deleted or damaged
 /// repeatedly.
-pub(super) const MAX_OLD: usize = 4;
+pub const MAX_OLD: usize = 4;
 
 /// The valid part of the Secret's data.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Contents {
+pub struct Contents {
     /// The pair that every replica serves.
-    pub(super) current: Option<Identity>,
+    pub current: Option<Identity>,
     /// The next pair, used once its authority is trusted everywhere.
-    pub(super) next: Option<Identity>,
+    pub next: Option<Identity>,
     /// Authorities of pairs that replicas may still be serving, the latest first.
-    pub(super) old: Vec<Authority>,
+    pub old: Vec<Authority>,
 }
 
 impl Contents {
     /// Reads the Secret's data. A pair that is damaged or not for `names` counts as absent; its
     /// authority is kept, since a replica may still serve the pair.
-    pub(super) fn read(data: &BTreeMap<String, ByteString>, names: &[String]) -> Self {
+    pub fn read(data: &BTreeMap<String, ByteString>, names: &[String]) -> Self {
         let mut old = authorities(data, OLD);
         let mut identity = |keys: [&str; 3]| {
             let read = identity(data, keys, names);
@@ -50,7 +49,7 @@ impl Contents {
     }
 
     /// The Secret's data.
-    pub(super) fn data(&self) -> BTreeMap<String, ByteString> {
+    pub fn data(&self) -> BTreeMap<String, ByteString> {
         let mut data = BTreeMap::new();
         let mut put = |key: &str, text: &str| {
             data.insert(key.to_owned(), ByteString(text.as_bytes().to_vec()));
@@ -68,7 +67,7 @@ impl Contents {
     }
 
     /// All authorities that clients must trust: the current, the next and the previous ones.
-    pub(super) fn trusted(&self) -> Vec<Authority> {
+    pub fn trusted(&self) -> Vec<Authority> {
         self.in_use().chain(&self.old).cloned().collect()
     }
 
@@ -78,7 +77,7 @@ impl Contents {
     }
 
     /// Returns the contents with `identity` as the current pair; the previous authority stays trusted.
-    pub(super) fn with_current(self, identity: Identity) -> Self {
+    pub fn with_current(self, identity: Identity) -> Self {
         let mut old = self.old;
         old.splice(..0, self.current.map(|it| it.authority));
         let next = self.next.filter(|next| *next != identity);
@@ -92,8 +91,17 @@ impl Contents {
     }
 
     /// Returns the contents without expired authorities: the certificates they signed have expired too.
-    pub(super) fn without_expired(mut self, now: Timestamp) -> Self {
+    pub fn without_expired(mut self, now: Timestamp) -> Self {
         self.old.retain(|authority| !authority.has_expired(now));
+        self
+    }
+
+    /// Returns the contents with `authority` among those that clients trust.
+    pub fn trusting(mut self, authority: &Authority) -> Self {
+        if !self.trusted().contains(authority) {
+            self.old.insert(0, authority.clone());
+            self.tidy();
+        }
         self
     }
 
@@ -110,7 +118,7 @@ impl Contents {
 }
 
 /// Authorities as a PEM bundle.
-pub(super) fn pem(authorities: &[Authority]) -> String {
+pub fn pem(authorities: &[Authority]) -> String {
     authorities.iter().map(Authority::to_pem).collect()
 }
 
@@ -120,12 +128,10 @@ fn identity(
     names: &[String],
 ) -> Option<Identity> {
     let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok();
-    let texts = [text(keys[0])?, text(keys[1])?, text(keys[2])?];
+    let [certificate, key, authority] = keys;
+    let texts = [text(certificate)?, text(key)?, text(authority)?];
     let read = Identity::from_texts(texts, names);
-    let read = read.inspect_err(|error| {
-        let (certificate, error) = (keys[0], error_report(error));
-        tracing::debug!(error, certificate, "unusable");
-    });
+    let read = read.inspect_err(|error| tracing::debug!(%error, certificate, "unusable"));
     read.ok()
 }
 

@@ -2,26 +2,22 @@
 //! 10 s and serves the pair if it is valid; otherwise the previous pair stays. Writes nothing and sends
 //! no request.
 
-use std::io;
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use jiff::Timestamp;
-use sha2::{Digest as _, Sha256};
-use tokio::io::AsyncReadExt as _;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::metrics::Metrics;
-use super::pair::{PairError, ServingPair};
+use super::pair::ServingPair;
 use super::resolver::{Resolver, Source};
-use super::validity::Validity;
-use crate::error_report::error_report;
 
 /// Time between two reads of the files, as in controller-runtime. There is no inotify: the kubelet takes
 /// up to a minute to update the volume of a Secret.
-pub const POLL_INTERVAL: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum bytes of a file: the limit of a Secret.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
@@ -34,31 +30,16 @@ pub struct Files {
     pub key: PathBuf,
 }
 
-/// Why the pair in the files is not served.
-#[derive(Debug, thiserror::Error)]
-enum FilesError {
-    #[error("cannot read {file}")]
-    Read { file: PathBuf, source: io::Error },
-    #[error("{} and {} cannot be served", files.certificate.display(), files.key.display())]
-    Pair { files: Files, source: PairError },
-    #[error(
-        "{} is {validity}, which is not now; the previous certificate is still served",
-        files.certificate.display()
-    )]
-    NotNow { files: Files, validity: Validity },
-}
-
-/// A digest of both files, since their content must not be stored or logged.
-type Content = [u8; 32];
-
 /// Watches the files and keeps the resolver up to date.
 struct Watcher {
     files: Files,
     resolver: Arc<Resolver>,
-    /// The digest of the served pair.
-    served: Option<Content>,
-    /// The last log line about the files. It is not repeated every 10 s.
-    last_warning: Option<String>,
+    /// Hashes the content of both files, which must not be stored or logged.
+    hasher: RandomState,
+    /// The hash of the served pair.
+    served: Option<u64>,
+    /// The last problem of the files, with the hash of their content. It is not logged again every 10 s.
+    last_problem: Option<(Option<u64>, String)>,
 }
 
 /// Serves the pair in `files`. Handshakes fail until it exists. The future reads the files at once and
@@ -82,8 +63,9 @@ impl Watcher {
         Self {
             files,
             resolver: Resolver::new(metrics),
+            hasher: RandomState::new(),
             served: None,
-            last_warning: None,
+            last_problem: None,
         }
     }
 
@@ -93,42 +75,36 @@ impl Watcher {
         let loaded = self.load(now, &mut content).await;
         let metrics = &self.resolver.metrics;
         metrics.read(loaded.is_ok());
-        let server = metrics.server;
-        let Err(error) = loaded else {
-            self.last_warning = None;
-            return;
-        };
-        let error = error_report(&error);
-        // The content is part of the message: the same error in new content is logged again.
-        let warning = Some(format!("{content:02x?} {error}"));
-        if self.last_warning != warning {
-            let message = "cannot use the certificate files; the served certificate is unchanged";
-            tracing::warn!(server, error, "{message}");
-            self.last_warning = warning;
+        // The same error in another content is logged again.
+        let problem = loaded.err().map(|error| (content, error));
+        if let Some((_, error)) = &problem
+            && self.last_problem != problem
+        {
+            let (server, message) = (metrics.server, "cannot use the certificate files");
+            tracing::warn!(
+                server,
+                error,
+                "{message}; the served certificate is unchanged"
+            );
         }
+        self.last_problem = problem;
     }
 
-    /// Serves the pair in the files, if it is not the served one. `content` receives their digest.
-    async fn load(
-        &mut self,
-        now: Timestamp,
-        content: &mut Option<Content>,
-    ) -> Result<(), FilesError> {
+    /// Serves the pair in the files, if it is not the served one. `content` receives their hash.
+    ///
+    /// # Errors
+    /// Why the pair is not served, for people.
+    async fn load(&mut self, now: Timestamp, content: &mut Option<u64>) -> Result<(), String> {
         let Files { certificate, key } = &self.files;
-        let path = certificate.display();
-        let (certificate, key) = (read(certificate).await?, read(key).await?);
-        *content = Some(digest(&certificate, &key));
+        let (path, server) = (certificate.display(), self.resolver.metrics.server);
+        let pem = (read(certificate).await?, read(key).await?);
+        *content = Some(self.hasher.hash_one(&pem));
         if self.served == *content {
             return Ok(());
         }
-        let files = || self.files.clone();
-        let pair = ServingPair::from_pem(&certificate, &key);
-        let pair = pair.map_err(|source| FilesError::Pair {
-            files: files(),
-            source,
-        })?;
+        let pair = ServingPair::from_pem(&pem.0, &pem.1)
+            .map_err(|error| format!("{path} and {} cannot be served: {error}", key.display()))?;
         let validity = pair.validity();
-        let server = self.resolver.metrics.server;
         // A pair that is not valid now is better than none (the client then reports the reason), and
         // better than an older one that has expired.
         if validity.contains(now) {
@@ -136,8 +112,9 @@ impl Watcher {
         } else if self.resolver.check_at(now).is_err() {
             tracing::error!(server, certificate = %path, %validity, "the certificate is not valid now");
         } else {
-            let files = files();
-            return Err(FilesError::NotNow { files, validity });
+            return Err(format!(
+                "{path} is {validity}, which is not now; the previous certificate is still served"
+            ));
         }
         self.resolver.install(pair);
         self.served = *content;
@@ -145,31 +122,15 @@ impl Watcher {
     }
 }
 
-async fn read(file: &Path) -> Result<Vec<u8>, FilesError> {
-    let read = async {
-        // Opening a FIFO would block until it has a writer.
-        if !tokio::fs::metadata(file).await?.is_file() {
-            return Err(io::Error::other("not a file"));
-        }
-        let mut bytes = Vec::new();
-        let mut opened = tokio::fs::File::open(file).await?.take(MAX_FILE_BYTES + 1);
-        opened.read_to_end(&mut bytes).await?;
-        match bytes.len() as u64 > MAX_FILE_BYTES {
-            true => Err(io::Error::other("larger than 1 MiB")),
-            false => Ok(bytes),
-        }
-    };
-    read.await.map_err(|source| FilesError::Read {
-        file: file.to_owned(),
-        source,
-    })
-}
-
-fn digest(certificate: &[u8], key: &[u8]) -> Content {
-    // Includes the length, so that bytes moved from one file to the other change the digest.
-    let digest = Sha256::new().chain_update((certificate.len() as u64).to_le_bytes());
-    let digest = digest.chain_update(certificate).chain_update(key);
-    digest.finalize().into()
+async fn read(file: &Path) -> Result<Vec<u8>, String> {
+    let path = file.display();
+    let unreadable = |error| format!("cannot read {path}: {error}");
+    let metadata = tokio::fs::metadata(file).await.map_err(unreadable)?;
+    // Opening a FIFO would block until it has a writer.
+    if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
+        return Err(format!("cannot read {path}: not a file of at most 1 MiB"));
+    }
+    tokio::fs::read(file).await.map_err(unreadable)
 }
 
 #[cfg(test)]

@@ -1,69 +1,67 @@
 //! A serving certificate and the authority that clients must trust for it, with the times of their use.
-//! Pure; creation is in `issue`, storage in `contents`.
+//! Creates them, for the names of a Service; no other file creates keys. Storage is in `contents`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
+};
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
+use time::OffsetDateTime;
+use tower::BoxError;
 
-use super::pair::{self, PairError, ServingPair};
-use super::validity::Validity;
+use super::pair::{CertificateError, ServingPair, Validity, certificates};
+
+/// Lifetime of a certificate: cert-manager's default. It is renewed after two thirds.
+pub(super) const LIFE: SignedDuration = SignedDuration::from_hours(90 * 24);
+/// How long before its creation a certificate is valid, for API servers whose clock is behind:
+/// cert-manager, kubeadm and client-go's certificate package allow 5 minutes to an hour.
+pub(super) const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
 
 /// A serving pair and the certificate of its authority, as PEM and parsed.
 ///
 /// The authority signs one certificate, and its key is then discarded, so it cannot be stolen. Every
 /// renewal also replaces the authority.
 #[derive(Clone)]
-pub(super) struct Identity {
-    pub(super) texts: Arc<Texts>,
-    pub(super) pair: ServingPair,
-    pub(super) authority: Authority,
+pub struct Identity {
+    pub texts: Arc<Texts>,
+    pub pair: ServingPair,
+    pub authority: Authority,
 }
 
 /// The PEM texts of an identity, as stored: its certificate, its key, and the authority's certificate.
-pub(super) type Texts = [String; 3];
+pub type Texts = [String; 3];
 
 /// The certificate of an authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Authority {
+pub struct Authority {
     der: CertificateDer<'static>,
     validity: Validity,
-}
-
-/// Why texts are not a valid identity.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum IdentityError {
-    /// The certificate or the key is not valid.
-    #[error(transparent)]
-    Pair(#[from] PairError),
-    /// The text is not exactly one certificate of an authority.
-    #[error("the authority is not one certificate")]
-    Authority,
-    /// Clients that trust the authority would reject the certificate, or one of its names.
-    #[error("a client would reject the certificate")]
-    Rejected(#[source] rustls::Error),
-    /// A name that is not valid in a certificate.
-    #[error("{0:?} is not a host name")]
-    Name(String),
 }
 
 impl Identity {
     /// Parses an identity and verifies, as a client would, that the authority signed it for each of
     /// `names`. Does not check whether it is valid now.
-    pub(super) fn from_texts(texts: Texts, names: &[String]) -> Result<Self, IdentityError> {
+    pub fn from_texts(texts: Texts, names: &[String]) -> Result<Self, CertificateError> {
         let [certificate, key, authority] = &texts;
         let pair = ServingPair::from_pem(certificate.as_bytes(), key.as_bytes())?;
         let authorities = Authority::all_in(authority.as_bytes());
-        let [authority]: [Authority; 1] = authorities
-            .try_into()
-            .map_err(|_| IdentityError::Authority)?;
-        check_as_client(&pair, &authority, names)?;
+        let Ok([authority]) = <[Authority; 1]>::try_from(authorities) else {
+            let message = "the authority is not one certificate";
+            return Err(CertificateError(message.to_owned()));
+        };
+        let accepted = check_as_client(&pair, &authority, names);
+        accepted.map_err(|error| {
+            CertificateError(format!("a client would reject the certificate: {error}"))
+        })?;
         Ok(Self {
             texts: Arc::new(texts),
             pair,
@@ -72,20 +70,8 @@ impl Identity {
     }
 
     /// Whether a client accepts it at the time `now`.
-    pub(super) fn is_valid_at(&self, now: Timestamp) -> bool {
+    pub fn is_valid_at(&self, now: Timestamp) -> bool {
         self.pair.validity().contains(now) && self.authority.validity.contains(now)
-    }
-
-    /// The time when `part` of its lifetime (0 to 1) has passed.
-    pub(super) fn after_part_of_life(&self, part: f64) -> Timestamp {
-        let Validity {
-            not_before,
-            not_after,
-        } = self.pair.validity();
-        let life = not_after.duration_since(not_before);
-        #[allow(clippy::cast_possible_truncation, reason = "seconds of a life, far below 2^53")]
-        let passed = SignedDuration::from_secs((life.as_secs_f64() * part) as i64);
-        not_before.saturating_add(passed).unwrap_or(not_after)
     }
 }
 
@@ -104,8 +90,8 @@ impl std::fmt::Debug for Identity {
 
 impl Authority {
     /// The certificates in a bundle; invalid ones are omitted.
-    pub(super) fn all_in(bundle: &[u8]) -> Vec<Self> {
-        let certificates = pair::certificates(bundle).unwrap_or_default();
+    pub fn all_in(bundle: &[u8]) -> Vec<Self> {
+        let certificates = certificates(bundle).unwrap_or_default();
         let authority = |der: CertificateDer<'static>| {
             ParsedCertificate::try_from(&der).ok()?;
             Some(Self {
@@ -117,12 +103,12 @@ impl Authority {
     }
 
     /// Whether it has expired at `now`.
-    pub(super) fn has_expired(&self, now: Timestamp) -> bool {
+    pub fn has_expired(&self, now: Timestamp) -> bool {
         self.validity.not_after < now
     }
 
     /// The certificate as a PEM block.
-    pub(super) fn to_pem(&self) -> String {
+    pub fn to_pem(&self) -> String {
         pem::encode_config(
             &pem::Pem::new("CERTIFICATE", self.der.as_ref()),
             pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF),
@@ -134,53 +120,82 @@ fn check_as_client(
     pair: &ServingPair,
     authority: &Authority,
     names: &[String],
-) -> Result<(), IdentityError> {
+) -> Result<(), BoxError> {
     let key = pair.certified_key();
-    let (leaf, intermediates) = key.cert.split_first().ok_or(PairError::NoCertificate)?;
     let mut roots = RootCertStore::empty();
-    roots
-        .add(authority.der.clone())
-        .map_err(IdentityError::Rejected)?;
+    roots.add(authority.der.clone())?;
     let provider = Arc::new(ring::default_provider());
-    let client = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-    let client = client.map_err(|_| IdentityError::Authority)?;
+    let client = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
     let began = u64::try_from(pair.validity().not_before.as_second()).unwrap_or_default();
     let began = UnixTime::since_unix_epoch(Duration::from_secs(began));
+    let (leaf, intermediates) = key.cert.split_first().ok_or("there is none")?;
     for name in names {
-        let server =
-            ServerName::try_from(name.as_str()).map_err(|_| IdentityError::Name(name.clone()))?;
-        client
-            .verify_server_cert(leaf, intermediates, &server, &[], began)
-            .map_err(IdentityError::Rejected)?;
+        let server = ServerName::try_from(name.as_str())?;
+        client.verify_server_cert(leaf, intermediates, &server, &[], began)?;
     }
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::issue::tests::pair_for;
-    use super::*;
-
-    /// The API server rejects a caBundle with such a certificate, and so every write of it.
-    #[test]
-    fn an_authority_whose_dates_alone_are_valid_is_omitted() {
-        let at = |text: &str| text.parse().unwrap();
-        let (chain, _) = pair_for(
-            "localhost",
-            at("2026-01-01T00:00:00Z"),
-            at("2027-01-01T00:00:00Z"),
-        );
-        let good = pair::certificates(chain.as_bytes()).unwrap().remove(0);
-        let mut bytes = good.to_vec();
-        let (length, bit_string, octet_string) = (bytes.len(), 0x03, 0x04);
-        let is_signature =
-            |&at: &usize| bytes[at] == bit_string && at + 2 + usize::from(bytes[at + 1]) == length;
-        let signature = (0..length - 2).find(is_signature).unwrap();
-        bytes[signature] = octet_string;
-        assert!(Validity::of(&bytes).is_some());
-        let bad = pem::encode(&pem::Pem::new("CERTIFICATE", bytes));
-        let found = Authority::all_in(format!("{bad}\n{chain}").as_bytes());
-        let found: Vec<_> = found.iter().map(|it| it.der.clone()).collect();
-        assert_eq!(found, [good]);
-    }
+/// A new authority and serving certificate for `names` (DNS names or IP addresses).
+///
+/// # Errors
+/// A name is not valid in a certificate, or the clock is not between the years 1950 and 9999.
+pub(super) fn issue(names: &[String], now: Timestamp) -> Result<Identity, CertificateError> {
+    let texts = texts(names, now);
+    let texts = texts.map_err(|error| {
+        CertificateError(format!("cannot create a certificate at {now}: {error}"))
+    });
+    Identity::from_texts(texts?, names)
 }
+
+fn texts(names: &[String], now: Timestamp) -> Result<Texts, BoxError> {
+    let validity = (
+        offset(now.checked_sub(BACKDATED)?)?,
+        offset(now.checked_add(LIFE)?)?,
+    );
+    let authority_key = KeyPair::generate()?;
+    // A unique subject, so that clients can distinguish the authorities in a bundle.
+    let subject = format!("quartet-operator webhooks, {}", now.as_second());
+    let mut authority = parameters(&subject, Vec::new(), validity)?;
+    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    authority.key_usages = vec![
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::DigitalSignature,
+    ];
+    let authority_certificate = authority.self_signed(&authority_key)?;
+
+    let key = KeyPair::generate()?;
+    let subject = "quartet-operator webhook server";
+    let mut leaf = parameters(subject, names.to_vec(), validity)?;
+    leaf.use_authority_key_identifier_extension = true;
+    leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let certificate = leaf.signed_by(&key, &Issuer::new(authority, authority_key))?;
+    Ok([
+        certificate.pem(),
+        key.serialize_pem(),
+        authority_certificate.pem(),
+    ])
+}
+
+fn parameters(
+    subject: &str,
+    names: Vec<String>,
+    (not_before, not_after): (OffsetDateTime, OffsetDateTime),
+) -> Result<CertificateParams, rcgen::Error> {
+    let mut parameters = CertificateParams::new(names)?;
+    parameters.distinguished_name = DistinguishedName::new();
+    parameters
+        .distinguished_name
+        .push(DnType::CommonName, subject);
+    parameters.not_before = not_before;
+    parameters.not_after = not_after;
+    Ok(parameters)
+}
+
+fn offset(at: Timestamp) -> Result<OffsetDateTime, time::error::ComponentRange> {
+    OffsetDateTime::from_unix_timestamp(at.as_second())
+}
+
+#[cfg(test)]
+pub(super) mod tests;

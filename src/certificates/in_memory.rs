@@ -8,10 +8,9 @@ use futures::FutureExt as _;
 use jiff::Timestamp;
 use tokio::time::sleep;
 
-use super::issue::{LIFE, issue};
+use super::identity::{LIFE, issue};
 use super::metrics::Metrics;
 use super::resolver::{Resolver, Source};
-use crate::error_report::error_report;
 
 /// Interval of checks of the time.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
@@ -36,20 +35,15 @@ fn renew(resolver: &Resolver, names: &[String], now: Timestamp) {
     if resolver.check_at(now).is_ok() && resolver.check_at(now + LIFE / 3).is_ok() {
         return;
     }
-    let made = issue(names, now);
+    let (made, server) = (issue(names, now), resolver.metrics.server);
     resolver.metrics.read(made.is_ok());
-    let server = resolver.metrics.server;
     match made {
         Ok(identity) => {
             let validity = identity.pair.validity();
-            resolver.install(identity.pair.clone());
             tracing::info!(server, %validity, "serving a new self-signed certificate");
+            resolver.install(identity.pair);
         }
-        Err(error) => {
-            let error = error_report(&error);
-            let message = "cannot create a certificate; the served certificate is unchanged";
-            tracing::error!(server, error, "{message}");
-        }
+        Err(error) => tracing::error!(server, %error, "the served certificate is unchanged"),
     }
 }
 

@@ -5,7 +5,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::validity::Validity;
+use super::pair::Validity;
 use crate::metric::registered;
 
 /// The metrics of one server's certificate. Clones share them.

@@ -16,42 +16,36 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::contents::Contents;
 use super::identity::{Authority, Identity};
+use super::pair::Validity;
 
-/// The part of the lifetime after which a pair is replaced: two thirds, as in cert-manager.
-const RENEW_AFTER: f64 = 2.0 / 3.0;
-/// Random addition to it, as a part of the lifetime, so that many clusters installed at the same time do
-/// not rotate at the same time.
-const JITTER: f64 = 0.05;
 /// How long every caBundle must hold the next authority before the pair is used. The change must reach
 /// the informers of every API server: milliseconds, or the time to open a watch again.
-pub(super) const SETTLE: Duration = Duration::from_secs(30);
+pub const SETTLE: Duration = Duration::from_secs(30);
 
 /// The view of a replica.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen<'a> {
+pub struct Seen<'a> {
     /// The time of the API server, which verifies the certificate. It is the same for all replicas.
-    pub(super) now: Timestamp,
+    pub now: Timestamp,
     /// The Secret; `None` if it does not exist.
-    pub(super) secret: Option<&'a Contents>,
+    pub secret: Option<&'a Contents>,
     /// The pair that this replica serves.
-    pub(super) serving: Option<&'a Identity>,
+    pub serving: Option<&'a Identity>,
     /// For each object with a caBundle the authorities in it; `None` if it could not be read.
-    pub(super) bundles: &'a [Option<Vec<Authority>>],
+    pub bundles: &'a [Option<Vec<Authority>>],
     /// How long all of them have held the authority of the next pair.
-    pub(super) settled: Duration,
-    /// The jitter of this replica, 0 to 1.
-    pub(super) jitter: f64,
+    pub settled: Duration,
 }
 
 /// The actions of a replica.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Plan {
+pub struct Plan {
     /// The desired Secret, if it must be written.
-    pub(super) write: Option<Contents>,
+    pub write: Option<Contents>,
     /// The pair to serve from now on, if it changes.
-    pub(super) serve: Option<Identity>,
+    pub serve: Option<Identity>,
     /// The time of the next check without a change, by the API server's time.
-    pub(super) again: Timestamp,
+    pub again: Timestamp,
 }
 
 /// Maximum time between two checks.
@@ -61,10 +55,7 @@ const REGULAR_CHECK: SignedDuration = SignedDuration::from_hours(12);
 ///
 /// # Errors
 /// The error of `make`.
-pub(super) fn plan<E>(
-    seen: Seen<'_>,
-    make: impl FnOnce() -> Result<Identity, E>,
-) -> Result<Plan, E> {
+pub fn plan<E>(seen: Seen<'_>, make: impl FnOnce() -> Result<Identity, E>) -> Result<Plan, E> {
     let stored = seen.secret.cloned().unwrap_or_default();
     let serve = serve(seen, stored.current.as_ref());
     let mut again = seen
@@ -76,7 +67,7 @@ pub(super) fn plan<E>(
         again = seen.now.saturating_add(SETTLE).unwrap_or(again);
     } else if let Some(current) = &stored.current {
         let end = current.pair.validity().not_after;
-        let times = [renewal(current, seen.jitter), end].into_iter();
+        let times = [renewal(current), end].into_iter();
         let ahead = times.filter(|time| *time > seen.now);
         again = ahead.fold(again, Timestamp::min);
     }
@@ -98,10 +89,16 @@ fn wanted<E>(
     let now = seen.now;
     let valid = |identity: &Option<Identity>| identity.clone().filter(|it| it.is_valid_at(now));
     let stored = stored.without_expired(now);
+    let serving = seen.serving.filter(|it| it.is_valid_at(now));
+    // Also after a user has replaced the Secret by a valid one, for example from a backup.
+    let stored = match serving {
+        Some(serving) => stored.trusting(&serving.authority),
+        None => stored,
+    };
     Ok(match (valid(&stored.current), valid(&stored.next)) {
         // The stored pair is not valid, so there is no reason to wait.
         (None, Some(next)) => stored.with_current(next),
-        (None, None) => match seen.serving.filter(|it| it.is_valid_at(now)) {
+        (None, None) => match serving {
             // Deleted or damaged, while this replica serves a valid pair: it keeps that pair, and the
             // rotation introduces the next one.
             Some(serving) => Contents {
@@ -118,12 +115,10 @@ fn wanted<E>(
         {
             stored.with_current(next)
         }
-        (Some(current), None) if stored.next.is_some() || now >= renewal(&current, seen.jitter) => {
-            Contents {
-                next: Some(make()?),
-                ..stored
-            }
-        }
+        (Some(current), None) if stored.next.is_some() || now >= renewal(&current) => Contents {
+            next: Some(make()?),
+            ..stored
+        },
         (Some(_), _) => stored,
     })
 }
@@ -137,27 +132,31 @@ fn serve(seen: Seen<'_>, current: Option<&Identity>) -> Option<Identity> {
     (!keeps).then(|| current.clone())
 }
 
-/// When a pair must be replaced.
-fn renewal(identity: &Identity, jitter: f64) -> Timestamp {
-    identity.after_part_of_life(RENEW_AFTER + JITTER * jitter)
+/// When a pair must be replaced: after two thirds of its lifetime, as in cert-manager.
+fn renewal(identity: &Identity) -> Timestamp {
+    let Validity {
+        not_before,
+        not_after,
+    } = identity.pair.validity();
+    not_after - not_after.duration_since(not_before) / 3
 }
 
 /// Whether every object's bundle is known to hold `authority`.
-pub(super) fn everywhere(bundles: &[Option<Vec<Authority>>], authority: &Authority) -> bool {
+pub fn everywhere(bundles: &[Option<Vec<Authority>>], authority: &Authority) -> bool {
     let mut bundles = bundles.iter();
     bundles.all(|bundle| bundle.iter().flatten().any(|it| it == authority))
 }
 
 /// Tracks how long every bundle has held the next pair's authority.
 #[derive(Debug, Default)]
-pub(super) struct Settling {
+pub struct Settling {
     /// The authority, and when it was first seen everywhere.
     since: Option<(Authority, Duration)>,
 }
 
 impl Settling {
     /// Updates it at `uptime`, the time of a monotonic clock.
-    pub(super) fn observe(
+    pub fn observe(
         &mut self,
         next: Option<&Identity>,
         bundles: &[Option<Vec<Authority>>],

@@ -11,8 +11,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use super::metrics::Metrics;
-use super::pair::ServingPair;
-use super::validity::Validity;
+use super::pair::{ServingPair, Validity};
 
 /// A source of certificates: what rustls resolves them with, and the work that keeps them up to date.
 pub type Source = (Arc<Resolver>, BoxFuture<'static, Result<(), Infallible>>);
@@ -24,20 +23,6 @@ pub struct Resolver {
     /// Locked only while an `Arc` is cloned.
     current: Mutex<Option<ServingPair>>,
     pub(super) metrics: Metrics,
-}
-
-/// Why no valid certificate is served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NotServing {
-    /// There is no certificate yet.
-    #[error("there is no webhook certificate yet")]
-    NoCertificate,
-    /// The certificate is not valid yet.
-    #[error("the webhook certificate is not valid before {0}")]
-    NotYetValid(Timestamp),
-    /// The certificate has expired.
-    #[error("the webhook certificate expired at {0}")]
-    Expired(Timestamp),
 }
 
 impl Resolver {
@@ -63,15 +48,17 @@ impl Resolver {
     /// Whether the certificate is valid at the time `now`.
     ///
     /// # Errors
-    /// [`NotServing`], the reason.
-    pub fn check_at(&self, now: Timestamp) -> Result<(), NotServing> {
-        let validity = self.validity().ok_or(NotServing::NoCertificate)?;
-        if now < validity.not_before {
-            Err(NotServing::NotYetValid(validity.not_before))
-        } else if now > validity.not_after {
-            Err(NotServing::Expired(validity.not_after))
-        } else {
-            Ok(())
+    /// The reason, for people.
+    pub fn check_at(&self, now: Timestamp) -> Result<(), String> {
+        match self.validity() {
+            None => Err("there is no webhook certificate yet".to_owned()),
+            Some(Validity { not_before, .. }) if now < not_before => Err(format!(
+                "the webhook certificate is not valid before {not_before}"
+            )),
+            Some(Validity { not_after, .. }) if now > not_after => {
+                Err(format!("the webhook certificate expired at {not_after}"))
+            }
+            Some(_) => Ok(()),
         }
     }
 
@@ -98,7 +85,7 @@ mod hot_reload_tests;
 mod tests {
     use jiff::SignedDuration;
 
-    use super::super::issue::tests::pair_for;
+    use super::super::identity::tests::pair_for;
     use super::*;
 
     #[test]
@@ -109,14 +96,19 @@ mod tests {
         );
         let second = SignedDuration::from_secs(1);
         let resolver = Resolver::new(Metrics::default());
-        assert_eq!(resolver.check_at(from), Err(NotServing::NoCertificate));
+        assert_eq!(
+            resolver.check_at(from),
+            Err("there is no webhook certificate yet".to_owned())
+        );
 
         let (chain, key) = pair_for("localhost", from, to);
         resolver.install(ServingPair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap());
         assert_eq!(resolver.check_at(from), Ok(()));
         assert_eq!(resolver.check_at(to), Ok(()));
         let before = resolver.check_at(from - second);
-        assert_eq!(before, Err(NotServing::NotYetValid(from)));
-        assert_eq!(resolver.check_at(to + second), Err(NotServing::Expired(to)));
+        let message = "the webhook certificate is not valid before 2026-01-01T00:00:00Z";
+        assert_eq!(before.unwrap_err(), message);
+        let message = "the webhook certificate expired at 2026-02-01T00:00:00Z";
+        assert_eq!(resolver.check_at(to + second).unwrap_err(), message);
     }
 }

@@ -5,36 +5,38 @@
 //! Needs get, list, watch, create and update on Secrets of its namespace, and get, list,
 //! watch and update on the named objects, which it never creates or patches.
 
-use std::collections::BTreeMap;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use jiff::Timestamp;
-use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::runtime::reflector;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
+use tower::BoxError;
 
-use super::calls::{self, ObjectRef};
+use super::calls::{self, LastError, ObjectRef};
 use super::contents::{self, Contents};
-use super::identity::{Authority, Identity};
-use super::issue::{IssueError, issue};
+use super::identity::{Authority, Identity, issue};
 use super::metrics::Metrics;
-use super::objects::{Registered, set};
+use super::objects::{Registered, Service, has_one_version};
 use super::plan::{Seen, Settling, plan};
 use super::repairs::Repairs;
 use super::resolver::{Resolver, Source};
-use super::retry::{LastError, Retry, expired};
-use crate::api_server::{RequestError, generation_of};
+use crate::api_server::{RequestError, exponential, generation_of};
 
 /// The Secret that the replicas share.
 pub const SECRET: &str = "quartet-operator-webhook-server-cert";
 /// How long changes are collected before a check.
 const DEBOUNCE: Duration = Duration::from_millis(250);
+/// Maximum pause after a failed check, or after a write of the Secret that has no effect.
+const MAX_RETRY: Duration = Duration::from_secs(60);
+/// How often the clock is read during a pause.
+const CLOCK_CHECK: Duration = Duration::from_secs(60);
 
 /// The webhook server and the objects that reference it.
 #[derive(Debug, Clone)]
@@ -49,29 +51,6 @@ pub struct SelfManaged {
     pub registered: Vec<Registered>,
 }
 
-impl SelfManaged {
-    /// The names at which the API server may call the Service; it uses the first.
-    fn names(&self) -> Vec<String> {
-        let Self {
-            service, namespace, ..
-        } = self;
-        ["svc", "svc.cluster.local"]
-            .map(|suffix| format!("{service}.{namespace}.{suffix}"))
-            .to_vec()
-    }
-}
-
-/// Why a check of the cluster failed.
-#[derive(Debug, thiserror::Error)]
-enum CheckError {
-    #[error(transparent)]
-    Call(#[from] RequestError),
-    #[error(transparent)]
-    Issue(#[from] IssueError),
-    #[error("the Secret's data cannot be read")]
-    Data(#[source] serde_json::Error),
-}
-
 /// Serves the pair of a Secret that all replicas share, renews it, and keeps its authority in the
 /// caBundles. `calls` is for single requests and must not retry. `watches` must allow a minute without
 /// data. The future never ends.
@@ -84,10 +63,15 @@ pub fn self_managed(
     let resolver = Resolver::new(metrics);
     let secret = reflector::ObjectRef::<Secret>::new(&options.secret).within(&options.namespace);
     let secret = secret.erase();
-    let objects = options.registered.iter().map(Registered::object_ref);
+    let objects = options.registered.iter().map(|Registered(at)| at.clone());
     let watched: Vec<_> = objects.chain([secret.clone()]).collect();
+    let service = Service {
+        namespace: options.namespace,
+        name: options.service,
+    };
     let mut driver = Driver {
-        names: options.names(),
+        names: service.host_names(),
+        service,
         targets: options.registered.into_iter().map(Target::new).collect(),
         secret,
         calls,
@@ -95,7 +79,6 @@ pub fn self_managed(
         serving: None,
         settling: Settling::default(),
         started: Instant::now(),
-        jitter: fastrand::f64(),
     };
     let run = async move {
         let changed = Notify::new();
@@ -110,6 +93,7 @@ pub fn self_managed(
 
 /// One replica.
 struct Driver {
+    service: Service,
     names: Vec<String>,
     targets: Vec<Target>,
     secret: ObjectRef,
@@ -119,13 +103,12 @@ struct Driver {
     serving: Option<Identity>,
     settling: Settling,
     started: Instant,
-    jitter: f64,
 }
 
 /// An object whose caBundle is managed.
 struct Target {
-    registered: Registered,
-    /// The object, as read by the current check; `None` if it does not exist or has no managed caBundle.
+    at: ObjectRef,
+    /// The object, as read by the current check; `None` if it does not exist or does not name the Service.
     object: Option<Value>,
     repairs: Repairs,
     /// It does not call the webhooks, and this was logged.
@@ -134,23 +117,27 @@ struct Target {
 
 impl Driver {
     async fn run(&mut self, changed: &Notify) {
-        let mut retry = Retry::default();
         let mut last_error = LastError::default();
+        let mut attempts = 0;
         loop {
-            let pause = match self.check().await {
+            let checked = self.check().await;
+            attempts += 1;
+            // With jitter, so that two conflicting replicas do not conflict again.
+            let retry = exponential(DEBOUNCE, attempts - 1, MAX_RETRY);
+            let retry = retry.mul_f64(0.5 + fastrand::f64() / 2.0);
+            let pause = match checked {
                 Ok(None) => {
                     // A change of the Secret does not end this pause: this process may have caused it.
-                    sleep(retry.after_write()).await;
+                    sleep(retry).await;
                     continue;
                 }
                 Ok(Some(pause)) => {
-                    retry = Retry::default();
-                    last_error.clear();
+                    (attempts, last_error) = (0, LastError::default());
                     pause
                 }
                 Err(error) => {
-                    last_error.warn(&error, "cannot reconcile the webhook certificate");
-                    retry.pause()
+                    last_error.warn(&*error, "cannot reconcile the webhook certificate");
+                    retry
                 }
             };
             tokio::select! {
@@ -163,28 +150,27 @@ impl Driver {
 
     /// Reads everything once, and executes the plan. Returns how long nothing has to be done without a
     /// change; `None` if the Secret was written, by this or another replica, and must be read again.
-    async fn check(&mut self) -> Result<Option<Duration>, CheckError> {
+    async fn check(&mut self) -> Result<Option<Duration>, BoxError> {
         // Before the Secret, so that a bundle that another replica writes meanwhile, for a later Secret, is not
         // replaced: that is a conflict.
         let (bundles, mut failed) = self.read_targets().await;
         let (secret, date) = calls::get(&self.calls, &self.secret).await?;
         let now = date.unwrap_or_else(Timestamp::now);
-        let stored = match &secret {
-            Some(secret) => Some(Contents::read(&data(secret)?, &self.names)),
-            None => None,
-        };
-        let settled = self.settling.observe(
-            stored.as_ref().and_then(|stored| stored.next.as_ref()),
-            &bundles,
-            self.started.elapsed(),
-        );
+        let stored = secret.as_ref().map(|secret| {
+            let data = secret.get("data").cloned().unwrap_or_default();
+            let data = serde_json::from_value(data).unwrap_or_default();
+            Contents::read(&data, &self.names)
+        });
+        let next = stored.as_ref().and_then(|stored| stored.next.as_ref());
+        let settled = self
+            .settling
+            .observe(next, &bundles, self.started.elapsed());
         let seen = Seen {
             now,
             secret: stored.as_ref(),
             serving: self.serving.as_ref(),
             bundles: &bundles,
             settled,
-            jitter: self.jitter,
         };
         let plan = plan(seen, || issue(&self.names, now))?;
         let usable = stored.as_ref().is_some_and(|it| it.current.is_some());
@@ -195,55 +181,39 @@ impl Driver {
             self.resolver.install(identity.pair.clone());
             self.serving = Some(identity);
         }
+        let trusted = stored.as_ref().map(Contents::trusted).unwrap_or_default();
         if let Some(contents) = plan.write {
+            let serving = self.serving.as_ref();
             match self.write_secret(secret, &contents).await {
                 // The next check reads and applies what was written.
                 Ok(()) => return Ok(None),
-                // The others are still handled.
-                Err(error) if self.is_served(stored.as_ref()) => failed = Some(error),
+                // Clients that trust what is stored trust the served pair: the objects are still handled.
+                Err(error) if serving.is_some_and(|it| trusted.contains(&it.authority)) => {
+                    failed = Some(error);
+                }
                 Err(error) => return Err(error.into()),
             }
         }
         let mut pause = Duration::try_from(plan.again.duration_since(now)).unwrap_or_default();
-        if let Some(stored) = stored {
-            let bundle = contents::pem(&stored.trusted());
-            for target in &mut self.targets {
-                match target.write(&self.calls, &bundle).await {
-                    Ok(again) => pause = pause.min(again),
-                    Err(error) => failed = Some(error),
-                }
+        let bundle = contents::pem(&trusted);
+        for target in &mut self.targets {
+            match target.write(&self.calls, &self.service, &bundle).await {
+                Ok(again) => pause = pause.min(again),
+                Err(error) => failed = Some(error),
             }
         }
-        match failed {
-            Some(error) => Err(error.into()),
-            None => Ok(Some(pause)),
-        }
+        failed.map_or(Ok(Some(pause)), |error| Err(error.into()))
     }
 
-    /// Whether clients that trust what is `stored` trust the served pair.
-    fn is_served(&self, stored: Option<&Contents>) -> bool {
-        let trusted = stored.map(Contents::trusted).unwrap_or_default();
-        let serving = self.serving.as_ref();
-        serving.is_some_and(|serving| trusted.contains(&serving.authority))
-    }
-
-    /// Reads the existing objects. Returns the authorities in each one with a managed caBundle, `None` for
+    /// Reads the existing objects. Returns the authorities in each one that names the Service, `None` for
     /// one that could not be read, and the error of the last of these.
     async fn read_targets(&mut self) -> (Vec<Option<Vec<Authority>>>, Option<RequestError>) {
         let (mut bundles, mut failed) = (Vec::new(), None);
         for target in &mut self.targets {
-            target.object = None;
-            match calls::get(&self.calls, &target.registered.object_ref()).await {
-                Ok((object, _)) => {
-                    target.warn_if_unused(object.as_ref());
-                    if let Some(object) = object
-                        && let Some(trusted) = target.registered.trusted(&object)
-                    {
-                        bundles.push(Some(trusted));
-                        target.object = Some(object);
-                    }
-                }
+            match calls::get(&self.calls, &target.at).await {
+                Ok((object, _)) => bundles.extend(target.found(object, &self.service).map(Some)),
                 Err(error) => {
+                    target.object = None;
                     failed = Some(error);
                     bundles.push(None);
                 }
@@ -268,7 +238,9 @@ impl Driver {
                 "type": "kubernetes.io/tls",
             })
         });
-        set(&mut secret, "", "data", json!(contents.data()));
+        if let Some(secret) = secret.as_object_mut() {
+            secret.insert("data".to_owned(), json!(contents.data()));
+        }
         match calls::write(&self.calls, &self.secret, &secret, exists).await {
             Ok(_) => tracing::info!(secret = self.secret.name, "wrote the webhook certificates"),
             // Another replica wrote first. The next check reads its data.
@@ -280,39 +252,52 @@ impl Driver {
 }
 
 impl Target {
-    fn new(registered: Registered) -> Self {
+    fn new(Registered(at): Registered) -> Self {
         Self {
-            registered,
+            at,
             object: None,
             repairs: Repairs::default(),
             is_unused: false,
         }
     }
 
-    /// Logs once that the object does not exist, or is a CRD whose versions are not converted: no other
-    /// part of the process notices.
-    fn warn_if_unused(&mut self, object: Option<&Value>) {
-        let is_unused = object.is_none_or(|object| self.registered.is_unconverted(object));
+    /// Takes the object that was read, and returns the authorities that its clients of `service` trust.
+    ///
+    /// Logs once that there is no such client, unless it is a CRD that needs none: no other part of the
+    /// process notices.
+    fn found(&mut self, object: Option<Value>, service: &Service) -> Option<Vec<Authority>> {
+        self.object = object;
+        let trusted = self.object.as_mut().and_then(|it| service.trusted(it));
+        let needs_none = self.object.as_ref().is_some_and(has_one_version);
+        let is_unused = trusted.is_none() && !needs_none;
         if is_unused && !self.is_unused {
-            let at = self.registered.object_ref();
-            let (kind, name) = (&at.dyntype.kind, &at.name);
+            let (kind, name) = (&self.at.dyntype.kind, &self.at.name);
             tracing::warn!(
                 kind,
                 name,
-                "an object that registers the webhooks does not exist or does not call them; install it again"
+                service = service.name,
+                namespace = service.namespace,
+                "an object that registers the webhooks does not exist or does not name this Service; \
+                 install it again"
             );
         }
         self.is_unused = is_unused;
+        trusted
     }
 
     /// Writes the bundle into the object, unless it is up to date or must not be written yet. Returns
     /// when to check the object again.
-    async fn write(&mut self, calls: &Client, bundle: &str) -> Result<Duration, RequestError> {
+    async fn write(
+        &mut self,
+        calls: &Client,
+        service: &Service,
+        bundle: &str,
+    ) -> Result<Duration, RequestError> {
         let Some(mut object) = self.object.take() else {
             return Ok(Duration::MAX);
         };
         let now = Instant::now();
-        if !self.registered.trust(&mut object, bundle) {
+        if !service.trust(&mut object, bundle) {
             self.repairs.found(bundle, generation_of(&object), now);
             return Ok(Duration::MAX);
         }
@@ -320,9 +305,8 @@ impl Target {
         if !wait.is_zero() {
             return Ok(wait);
         }
-        let at = self.registered.object_ref();
-        let (kind, name) = (&at.dyntype.kind, &at.name);
-        match calls::write(calls, &at, &object, true).await {
+        let (kind, name) = (&self.at.dyntype.kind, &self.at.name);
+        match calls::write(calls, &self.at, &object, true).await {
             Ok(object) => {
                 if self.repairs.wrote(bundle, generation_of(&object), now) {
                     let message = "restored a caBundle that another writer overwrote";
@@ -341,27 +325,35 @@ impl Target {
     }
 }
 
-fn data(secret: &Value) -> Result<BTreeMap<String, ByteString>, CheckError> {
-    let data = secret.get("data").cloned().unwrap_or_default();
-    let data: Option<_> = serde_json::from_value(data).map_err(CheckError::Data)?;
-    Ok(data.unwrap_or_default())
+/// Completes when the pair is no longer valid by this machine's clock, although it was: the clock was set,
+/// or the machine was suspended. Timers do not notice that.
+async fn expired(serving: Option<&Identity>) {
+    let is_valid = || serving.is_some_and(|pair| pair.is_valid_at(Timestamp::now()));
+    if !is_valid() {
+        return pending().await;
+    }
+    while is_valid() {
+        sleep(CLOCK_CHECK).await;
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{SECRET, SelfManaged};
+    use jiff::SignedDuration;
 
-    #[test]
-    fn the_certificate_is_for_the_names_of_the_service() {
-        let options = SelfManaged {
-            namespace: "a".to_owned(),
-            secret: SECRET.to_owned(),
-            service: "webhook".to_owned(),
-            registered: Vec::new(),
-        };
-        assert_eq!(
-            options.names(),
-            ["webhook.a.svc", "webhook.a.svc.cluster.local"]
-        );
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pair_that_is_no_longer_valid_by_the_clock_is_noticed() {
+        let names = ["a.b.svc".to_owned()];
+        let now = Timestamp::now();
+        let end = |now| issue(&names, now).unwrap().pair.validity().not_after;
+        let begun = now - end(now).duration_since(now) + SignedDuration::from_secs(1);
+        let pair = issue(&names, begun).unwrap();
+        expired(Some(&pair)).await;
+        assert!(Timestamp::now() > pair.pair.validity().not_after);
+        // It was not valid before: the API server's clock decides.
+        assert!(expired(Some(&pair)).now_or_never().is_none());
+        assert!(expired(None).now_or_never().is_none());
     }
 }

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::api::memcached;
-use crate::packaging;
+use crate::{names, packaging};
 
 /// Objects by path, and what was requested.
 #[derive(Default)]
@@ -135,7 +135,7 @@ const CONFIGURATIONS: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const CRD: &str =
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/memcacheds.cache.example.com";
-const SECRETS: &str = "/api/v1/namespaces/ns/secrets";
+const SECRETS: &str = "/api/v1/namespaces/quartet-operator-system/secrets";
 
 fn crd() -> Value {
     serde_json::to_value(packaging::crd::both_versions(&memcached::KIND)).unwrap()
@@ -181,12 +181,12 @@ fn the_rights_are_those_that_the_replicas_use_and_name_each_object() {
 
 fn options() -> SelfManaged {
     SelfManaged {
-        namespace: "ns".to_owned(),
+        namespace: names::NAMESPACE.to_owned(),
         secret: SECRET.to_owned(),
-        service: "webhook".to_owned(),
+        service: names::WEBHOOK_SERVICE.to_owned(),
         registered: vec![
-            Registered::Validating(CONFIGURATION.to_owned()),
-            Registered::Converted("memcacheds.cache.example.com".to_owned()),
+            Registered::validating(CONFIGURATION),
+            Registered::converted("memcacheds.cache.example.com"),
         ],
     }
 }

@@ -150,7 +150,7 @@ pub(super) enum Subcommands {
     ///
     /// Run it as the last step of an upgrade, after you apply the CRDs of config/crd. It changes
     /// only how objects are stored. You can stop it and start it again at any time. It needs RBAC
-    /// rules to list and get the resources, to get the CRDs, and to patch the status of both.
+    /// rules to list the resources, to get the CRDs, and to patch the status of both.
     MigrateStorage(MigrateStorage),
 }
 

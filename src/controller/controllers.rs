@@ -25,18 +25,18 @@ use crate::controller::cache::decode::{Decode, DecodeGuard};
 use crate::controller::cache::informer::{self, Change, Informer, Synced};
 use crate::controller::cache::store::Store;
 use crate::controller::cache::stored_version;
-use crate::controller::call::Caller;
 use crate::controller::children::Children;
 use crate::controller::controllers::resync::resync;
 use crate::controller::event::{self, Recorder};
 use crate::controller::event_handlers::{EventHandlers, QueueHandle};
-use crate::controller::leadership::Leadership;
 use crate::controller::metrics::{Metrics, VisitConditions};
 use crate::controller::object::Object;
 use crate::controller::reconcile::worker::{self, Fenced};
 use crate::controller::reconcile::{Context, FirstRevision, Reconciler};
 use crate::operators::names::KIND_LABEL;
 use crate::operators::{ChildKind, Operator, Settings, owned_by};
+use quartet_http::Caller;
+use quartet_http::Leadership;
 
 /// Label that selects the children in the shared watches. Every child has it.
 const CHILD_SELECTOR: &str = "app.kubernetes.io/managed-by=quartet-operator";

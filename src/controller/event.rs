@@ -1,141 +1,156 @@
 //! Events on a resource, for transitions that a person should see; a healthy resource causes none. A
 //! reconcile does not wait for them: they enter a bounded queue, and are dropped and counted if it is
-//! full. [`write()`] creates each with one request. Used by `controllers` and `reconcile`.
-
-mod transitions;
+//! full. [`write()`] creates each with one request, which is not repeated. Used by `controllers` and
+//! `reconcile`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::core::ObjectMeta;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tracing::{debug, warn};
 
-pub(super) use self::transitions::{Notice, transitions};
-use crate::api::Kind;
-use crate::api_server::{Location, RequestError, retried};
+use crate::api::{Kind, Status};
+use crate::api_server::Location;
 use crate::bounded::cut;
-use crate::controller::call::Caller;
+use crate::controller::clock;
 use crate::controller::metrics::{EventFate, Metrics};
-use crate::operators::Resource;
+use crate::operators::{Reason, Resource, status};
+use quartet_http::Caller;
 
-/// The reporting controller, shown by `kubectl describe`.
-const REPORTER: &str = "quartet-operator";
-/// The API server's limits of `note` and `reportingInstance` (`pkg/apis/core/validation/events.go`).
+const API_VERSION: &str = "events.k8s.io/v1";
+/// The API server's limit of `note` (`pkg/apis/core/validation/events.go`).
 const NOTE_LIMIT: usize = 1024;
-const INSTANCE_LIMIT: usize = 128;
 /// Maximum length of the resource's name in the name of an Event, which has at most 253 characters.
 const PREFIX_LIMIT: usize = 200;
-/// Capacity of the queue: at most 2 KiB each.
+/// Capacity of the queue: at most 3 KiB each.
 const QUEUE: usize = 256;
-/// Pauses before the second and the third attempt; longer if the API server asks for it.
-const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
+
+/// What an Event says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Notice {
+    /// `Normal`, or `Warning`: a problem that users must solve.
+    severity: &'static str,
+    /// CamelCase.
+    reason: String,
+    /// A sentence.
+    note: String,
+}
+
+impl Notice {
+    /// Information for users.
+    pub(super) fn normal(reason: &str, note: impl Into<String>) -> Self {
+        Self {
+            severity: "Normal",
+            reason: reason.to_owned(),
+            note: note.into(),
+        }
+    }
+}
+
+/// The events for the change from one status to the next.
+pub(super) fn transitions(before: &Status, after: &Status) -> Vec<Notice> {
+    let trouble = |of| status::condition(of, status::DEGRADED).filter(|it| it.status == "True");
+    let is_paused = |of| {
+        let ready = status::condition(of, status::READY);
+        ready.is_some_and(|ready| ready.reason == Reason::Paused.as_str())
+    };
+    let of_trouble = match (trouble(before), trouble(after)) {
+        (old, Some(new)) if old.is_none_or(|old| old.reason != new.reason) => Some(Notice {
+            severity: "Warning",
+            reason: new.reason.clone(),
+            note: new.message.clone(),
+        }),
+        // Nothing is known of a paused resource.
+        (Some(old), None) if !is_paused(after) => Some(Notice::normal(
+            "Recovered",
+            format!("{} is over", old.reason),
+        )),
+        _ => None,
+    };
+    let of_pause = match (is_paused(before), is_paused(after)) {
+        (false, true) => Some(Notice::normal(
+            "Paused",
+            "paused by annotation: nothing is applied until it is removed",
+        )),
+        (true, false) => Some(Notice::normal(
+            "Resumed",
+            "the annotation that paused it was removed: changes are applied again",
+        )),
+        _ => None,
+    };
+    [of_trouble, of_pause].into_iter().flatten().collect()
+}
+
+/// The Events that are to be created: namespace, name and the whole object.
+pub(super) type Recorded = mpsc::Receiver<(String, String, Value)>;
 
 /// Records Events; clones use the same queue.
 #[derive(Clone)]
 pub(super) struct Recorder {
-    queue: mpsc::Sender<Event>,
+    queue: mpsc::Sender<(String, String, Value)>,
     metrics: Arc<Metrics>,
 }
 
 impl Recorder {
     /// A recorder and the receiver of its Events.
-    pub(super) fn new(metrics: Arc<Metrics>) -> (Self, mpsc::Receiver<Event>) {
+    pub(super) fn new(metrics: Arc<Metrics>) -> (Self, Recorded) {
         let (queue, recorded) = mpsc::channel(QUEUE);
         (Self { queue, metrics }, recorded)
     }
 
     /// Records `notice` about `resource`, without waiting.
     pub(super) fn record(&self, kind: &Kind, resource: &Resource, notice: Notice) {
-        let now = crate::controller::clock::now();
+        let now = clock::now();
         let prefix = cut(&resource.name, PREFIX_LIMIT).trim_end_matches(['-', '.']);
-        let namespace = Some(resource.namespace.clone());
-        let event = Event {
-            metadata: ObjectMeta {
-                name: Some(format!("{prefix}.{:x}", now.as_nanosecond())),
-                namespace: namespace.clone(),
-                ..ObjectMeta::default()
+        let name = format!("{prefix}.{:x}", now.as_nanosecond());
+        let namespace = &resource.namespace;
+        let event = json!({
+            "apiVersion": API_VERSION,
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "eventTime": MicroTime(now),
+            "type": notice.severity,
+            "reason": notice.reason,
+            "action": "Reconcile",
+            "note": cut(&notice.note, NOTE_LIMIT),
+            "reportingController": "quartet-operator",
+            "reportingInstance": host_name(),
+            "regarding": {
+                "apiVersion": resource.api_version, "kind": kind.kind,
+                "namespace": namespace, "name": resource.name, "uid": resource.uid,
             },
-            event_time: Some(MicroTime(now)),
-            type_: Some(notice.severity.to_owned()),
-            reason: Some(notice.reason),
-            action: Some("Reconcile".to_owned()),
-            note: Some(cut(&notice.note, NOTE_LIMIT).to_owned()),
-            reporting_controller: Some(REPORTER.to_owned()),
-            reporting_instance: Some(instance()),
-            regarding: Some(ObjectReference {
-                api_version: Some(resource.api_version.clone()),
-                kind: Some(kind.kind.to_owned()),
-                namespace,
-                name: Some(resource.name.clone()),
-                uid: Some(resource.uid.clone()),
-                ..ObjectReference::default()
-            }),
-            ..Event::default()
-        };
+        });
+        let event = (namespace.clone(), name, event);
         if self.queue.try_send(event).is_err() {
             self.metrics.event(EventFate::Dropped);
         }
     }
 }
 
-/// Creates the Events from `recorded` until all recorders are dropped, one request at a time. Retries
-/// transient errors twice; meanwhile the queue fills and further Events are dropped, so that an overloaded
-/// API server receives no more requests.
-pub(super) async fn write(
-    mut recorded: mpsc::Receiver<Event>,
-    caller: Caller,
-    metrics: Arc<Metrics>,
-) {
-    while let Some(event) = recorded.recv().await {
+/// Creates the Events from `recorded` until all recorders are dropped: one request at a time, and one for
+/// each, so that an overloaded API server receives no more.
+pub(super) async fn write(mut recorded: Recorded, caller: Caller, metrics: Arc<Metrics>) {
+    while let Some((namespace, name, event)) = recorded.recv().await {
         let at = Location {
-            api_version: "events.k8s.io/v1",
+            api_version: API_VERSION,
             plural: "events",
-            namespace: event.metadata.namespace.as_deref().unwrap_or_default(),
-            name: event.metadata.name.as_deref().unwrap_or_default(),
+            namespace: &namespace,
+            name: &name,
         };
-        let body = json!(event);
-        let fate = match retried(PAUSES, is_transient, || caller.create(at, &body)).await {
+        metrics.event(match caller.create(at, &event).await {
             Ok(_) => EventFate::Created,
-            // An earlier attempt succeeded, but its response was lost.
-            Err(error) if error.is_conflict() => EventFate::Created,
             Err(error) => {
-                log(&error);
+                tracing::warn!(%error, "an Event was not written");
                 EventFate::Failed
             }
-        };
-        metrics.event(fate);
+        });
     }
 }
 
-fn is_transient(error: &RequestError) -> bool {
-    error
-        .status()
-        .is_none_or(|status| status.code == 429 || status.code >= 500)
-}
-
-fn log(error: &RequestError) {
-    let status = error.status();
-    if status.is_some_and(|status| status.message.contains("being terminated")) {
-        debug!(%error, "an Event was not written");
-    } else {
-        warn!(%error, "an Event was not written");
-    }
-}
-
-/// The host name of this process, which in a pod is the pod's name.
-fn instance() -> String {
+/// In a pod, the pod's name. It has at most 64 characters.
+fn host_name() -> String {
     let host = rustix::system::uname();
-    let name = host.nodename().to_string_lossy();
-    cut(
-        if name.is_empty() { REPORTER } else { &name },
-        INSTANCE_LIMIT,
-    )
-    .to_owned()
+    host.nodename().to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -8,14 +8,12 @@
 
 pub mod backoff;
 pub mod cache;
-mod call;
 mod children;
 pub(crate) mod clock;
 pub mod controllers;
 pub(crate) mod drift;
 mod event;
 mod event_handlers;
-mod leadership;
 mod legacy;
 pub mod metrics;
 pub mod object;
@@ -26,5 +24,5 @@ mod state;
 
 pub use cache::stored_version::storage_version_hash;
 pub use controllers::{ControllersError, Options, run};
-pub use leadership::Leadership;
 pub use metrics::Metrics;
+pub use quartet_http::Leadership;

@@ -22,7 +22,6 @@ use crate::api::Version;
 use crate::api::conversion::{self, DATA_ANNOTATION};
 use crate::api_server::{RequestError, found};
 use crate::controller::cache::cached::{CachedResource, Meta};
-use crate::controller::call::Part;
 use crate::controller::drift::repairs::Decision;
 use crate::controller::legacy::finalizers;
 use crate::controller::object::ObjectKey;
@@ -31,6 +30,7 @@ use apply::{ApplyError, Ensured};
 pub(crate) use first_revision::FirstRevision;
 use outcome::Outcome;
 pub(crate) use outcome::{Action, Failure};
+use quartet_http::Part;
 use reconciler::STALE_RETRY;
 pub(crate) use reconciler::{Context, Reconciler};
 

@@ -282,7 +282,7 @@ fn user_agent() -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error_report::error_report;
+    use quartet_http::error_report;
 
     #[test]
     fn only_the_proxy_of_the_current_context_is_one_of_the_kubeconfig() {

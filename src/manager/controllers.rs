@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
+use quartet_lease::{Election, ElectionLost, LeaseLock};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster::Clients;
-use super::election::{Driver, Election, ElectionLost};
 use crate::config::Config;
 use crate::controller::{self, ControllersError, Leadership, Metrics, Options};
 
@@ -35,12 +35,12 @@ pub(super) enum Ended {
 pub(super) fn run(
     config: &Config,
     clients: &Clients,
-    election: Option<Election>,
+    lock: Option<LeaseLock>,
     registry: &mut Registry,
     stop: CancellationToken,
 ) -> impl Future<Output = Result<(), Ended>> + Send + 'static {
-    let driver = election.map(|election| election.driver(registry));
-    let leadership = driver.as_ref().map(Driver::leadership);
+    let election = lock.map(|lock| Election::new(lock, registry));
+    let leadership = election.as_ref().map(Election::leadership);
     let options = Options {
         client: clients.calls.clone(),
         watch_client: clients.watches.clone(),
@@ -54,8 +54,8 @@ pub(super) fn run(
     };
     async move {
         let controllers = controller::run(options, stop.cancelled_owned());
-        match driver {
-            Some(driver) => run_elected(driver, controllers).await,
+        match election {
+            Some(election) => run_elected(election, controllers).await,
             None => Ok(controllers.await?),
         }
     }
@@ -65,12 +65,12 @@ pub(super) fn run(
 /// the election is lost, the controllers are aborted. If this future is dropped, the last request of a
 /// reconcile may still be in progress: then the lease is not released, and expires.
 pub(super) async fn run_elected(
-    driver: Driver,
+    election: Election,
     controllers: impl Future<Output = Result<(), ControllersError>>,
 ) -> Result<(), Ended> {
     let resign = CancellationToken::new();
     // A separate task, so that the controllers cannot delay a renewal.
-    let election = driver.run(resign.clone().cancelled_owned());
+    let election = election.run(resign.clone().cancelled_owned());
     let mut election = Aborted(tokio::spawn(election));
     tokio::select! {
         biased;

@@ -42,6 +42,12 @@ pub enum RunError {
     /// A second signal aborted the stop.
     #[error("a second signal, {0}, cut the stop short")]
     Interrupted(&'static str),
+    /// A signal ended a subcommand.
+    #[error("stopped by {0}; run this again to do the rest")]
+    Stopped(&'static str),
+    /// A subcommand could not do all of its work.
+    #[error("{0}")]
+    Incomplete(String),
 }
 
 impl RunError {

@@ -31,30 +31,47 @@ use tokio_util::sync::CancellationToken;
 use crate::budget::HEALTH;
 use crate::certificates;
 use crate::config::Config;
-pub use crate::error_report::error_report;
 use crate::names;
 pub use cluster::{Clients, ClusterError};
-use election::Election;
 pub use election::ElectionError;
 pub use error::{EXIT_USAGE, RunError};
 use health::Endpoint;
 pub use listen::BindError;
 use listen::listen;
+pub use quartet_http::error_report;
 use requests::RequestCounter;
 use runtime::{runtime, webhook_runtime};
-pub(crate) use signals::Signals;
+use signals::Signals;
 use supervise::{Process, plain};
 use telemetry::LogControl;
 use traces::Traces;
 pub use traces::TracesError;
 
-/// Clients for a subcommand. Their requests are not counted: see [`Clients`].
+/// Runs `command` with clients of the cluster, whose requests are not counted, until it ends or a signal
+/// comes.
 ///
 /// # Errors
-/// [`ClusterError`]: no client can be built.
-pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Clients, ClusterError> {
-    let (clients, _) = cluster::connect(kubeconfig, &RequestCounter::default()).await?;
-    Ok(clients)
+/// [`RunError`]: no client can be built, a signal, or what `command` returns.
+pub(crate) fn run_subcommand(
+    kubeconfig: Option<&Path>,
+    command: impl AsyncFnOnce(Clients) -> Result<(), RunError>,
+) -> Result<(), RunError> {
+    let runtime = runtime()?;
+    // The first process of a container ends at a signal only if it handles it.
+    let mut signals = listen_for_signals(&runtime)?;
+    let result = runtime.block_on(async {
+        let connected = async {
+            let (clients, _) = cluster::connect(kubeconfig, &RequestCounter::default()).await?;
+            command(clients).await
+        };
+        tokio::select! {
+            result = connected => result,
+            signal = signals.next() => Err(RunError::Stopped(signal)),
+        }
+    });
+    // A plugin of the kubeconfig may still run.
+    runtime.shutdown_background();
+    result
 }
 
 /// Runs the manager until a signal or the end of a part. Logs errors.
@@ -124,7 +141,7 @@ async fn start_and_stop(
     let prepared = async {
         let kubeconfig = config.kubeconfig.as_deref();
         let (clients, access) = cluster::connect(kubeconfig, &requests).await?;
-        let election = Election::prepare(&config, &clients, &access, &requests)?;
+        let lock = election::lock(&config, &clients, &access, &requests)?;
         // All ports are bound before the other parts start, so that a port in use interrupts no reconcile.
         let health = listen(
             "health probes",
@@ -134,9 +151,9 @@ async fn start_and_stop(
         .await?;
         let metrics = listen("metrics", "--metrics-bind-address", &config.metrics_address).await?;
         let webhooks = listen("webhooks", "--webhook-port", &config.webhook_address).await?;
-        Ok::<_, RunError>((clients, election, health, metrics, webhooks))
+        Ok::<_, RunError>((clients, lock, health, metrics, webhooks))
     };
-    let (clients, election, health, metrics, webhooks) = tokio::select! {
+    let (clients, lock, health, metrics, webhooks) = tokio::select! {
         prepared = prepared => prepared?,
         signal = signals.next() => {
             tracing::info!(signal, "stopped before the start");
@@ -161,7 +178,7 @@ async fn start_and_stop(
     let stop = controllers.stopping();
     controllers.start(
         "controllers",
-        controllers::run(&config, &clients, election, &mut registry, stop.clone()),
+        controllers::run(&config, &clients, lock, &mut registry, stop.clone()),
     );
     let check = version_check::run(clients.calls.clone(), clients.server, stop);
     controllers.start("API server version check", check);

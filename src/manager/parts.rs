@@ -9,7 +9,7 @@ use std::future::Future;
 use tokio::runtime::Handle;
 use tokio::task::{Id, JoinError, JoinSet};
 
-use crate::error_report::error_report;
+use quartet_http::error_report;
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 

@@ -18,8 +18,8 @@ use tracing::level_filters::LevelFilter;
 use tracing::{Level, Span};
 
 use super::short_watches::{CheckedBody, checked, is_watch};
-use crate::error_report::error_report;
 use crate::metric::registered;
+use quartet_http::error_report;
 
 /// The label `code` without a response.
 const NO_RESPONSE: &str = "<error>";

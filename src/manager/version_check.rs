@@ -8,7 +8,7 @@ use kube::Client;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::error_report::error_report;
+use quartet_http::error_report;
 
 /// The oldest minor version of Kubernetes 1 that the CRDs and server-side apply are tested with.
 const OLDEST_MINOR: u32 = 34;

@@ -7,273 +7,269 @@
 //! object that is stored in the new version causes no write. Uses `api`, the list of kinds and the
 //! manager's clients. Runs no controller.
 
-mod calls;
 mod plan;
-mod progress;
 
-use std::io;
+use std::io::{self, Write as _};
 use std::time::Duration;
 
-use futures::{StreamExt as _, TryStreamExt as _, stream};
-use thiserror::Error;
-use tokio::time::sleep;
+use futures::future::join_all;
+use futures::{StreamExt as _, stream};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::core::{ObjectMeta, PartialObjectMeta};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
 
-use calls::{Listed, Metadata, Migration};
-use plan::{Definition, Rejection};
-use progress::Progress;
-
-pub use crate::api_server::RequestError;
+use self::plan::{Managers, stored_versions};
+use crate::api::Kind;
+use crate::api_server::RequestError;
 use crate::config::MigrateStorage;
-use crate::manager::{self, Clients, ClusterError, EXIT_USAGE, Signals};
+use crate::manager::{Clients, RunError, error_report, run_subcommand};
 use crate::operators::OPERATORS;
 
-/// Concurrent rewrites: enough to keep the API server busy, few enough to leave capacity for other
-/// clients.
-const CONCURRENCY: usize = 10;
+/// The field manager, for the audit log. No field changes, so `managedFields` does not name it.
+const FIELD_MANAGER: &str = "quartet-operator-migrate-storage";
 
-/// Delay between reading the CRDs and the first rewrite: the time in which all replicas of the API
+/// Concurrent rewrites of a kind: enough to keep the API server busy, few enough to leave capacity for
+/// other clients.
+const CONCURRENCY: usize = 4;
+
+/// Delay between reading a CRD and the list of its objects: the time in which all replicas of the API
 /// server observe a change of a CRD (apiextensions-apiserver, `pkg/controller/establish`). A replica
 /// that has not observed it still stores the old version.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// Maximum number of attempts for one object, list or status after conflicts.
-const ATTEMPTS: usize = 10;
+/// Minimum interval between two lines of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why a migration failed. Objects that were rewritten before the error remain rewritten.
-#[derive(Debug, Error)]
-pub enum MigrationError {
-    /// The configuration of the cluster is not valid.
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
-    /// An operating system resource is not available.
-    #[error("cannot start a runtime")]
-    Runtime(#[source] io::Error),
-    /// A signal, by its name.
-    #[error("stopped by {0}; run this again to rewrite the other objects")]
-    Stopped(&'static str),
-    /// Kinds that could not be migrated, each with a reason. The others were migrated.
-    #[error("{}", .0.join("\n"))]
-    Kinds(Vec<String>),
-    /// The CRD cannot be migrated in its current form.
-    #[error("{0}")]
-    NotReady(String),
-    /// A request failed, and retries did not help.
-    #[error(transparent)]
-    Call(#[from] RequestError),
-    /// The CRD was removed while its objects were rewritten.
-    #[error("{0} was removed in the meantime")]
-    Removed(String),
-    /// The CRD or its objects kept changing.
-    #[error("{0} kept changing; run this again when it is no longer changed")]
-    Unsettled(String),
-    /// Some objects could not be rewritten. The old versions stay in the lists.
-    #[error("{0} objects could not be rewritten; status.storedVersions was left as it was")]
-    Incomplete(u64),
-}
-
-impl MigrationError {
-    /// The exit code of the process: [`EXIT_USAGE`], or 1.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Cluster(_) => EXIT_USAGE,
-            _ => 1,
-        }
-    }
-}
+/// Pauses between the attempts of one request: 18 s in all, more than a webhook's pod takes to be
+/// replaced by another replica.
+const PAUSES_MILLISECONDS: [u64; 7] = [250, 500, 1000, 2000, 4000, 5000, 5000];
 
 /// Migrates the CRDs of all kinds that are installed, with progress on standard error.
 ///
 /// # Errors
-/// [`MigrationError`]: nothing was written if it is `Cluster`.
-pub fn run(options: &MigrateStorage) -> Result<(), MigrationError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(MigrationError::Runtime)?;
-    let result = runtime.block_on(async {
-        // The first process of a container ends at a signal only if it handles it.
-        let mut signals = Signals::listen().map_err(MigrationError::Runtime)?;
-        tokio::select! {
-            result = connect_and_migrate(options) => result,
-            signal = signals.next() => Err(MigrationError::Stopped(signal)),
-        }
-    });
-    // A plugin of the kubeconfig may still run.
-    runtime.shutdown_background();
-    result
-}
-
-async fn connect_and_migrate(options: &MigrateStorage) -> Result<(), MigrationError> {
-    let clients = manager::connect(options.kubeconfig.as_deref()).await?;
-    migrate_all(&clients, options).await
+/// [`RunError`]. Objects that were rewritten before the error remain rewritten.
+pub fn run(options: &MigrateStorage) -> Result<(), RunError> {
+    let kubeconfig = options.kubeconfig.as_deref();
+    run_subcommand(kubeconfig, async |clients| {
+        migrate_all(&clients, options).await
+    })
 }
 
 /// Migrates each kind that can be migrated, and returns what could not be done.
-async fn migrate_all(clients: &Clients, options: &MigrateStorage) -> Result<(), MigrationError> {
-    let mut due = Vec::new();
-    let mut problems = Vec::new();
-    for kind in OPERATORS.iter().map(|operator| operator.kind()) {
-        let migration = Migration {
+async fn migrate_all(clients: &Clients, options: &MigrateStorage) -> Result<(), RunError> {
+    let kinds = OPERATORS.iter().map(async |operator| {
+        let migration = Migration::new(clients, options, operator.kind());
+        let problem = migration.migrate().await.err()?;
+        Some(format!("{}: {problem}", migration.name))
+    });
+    let problems: Vec<_> = join_all(kinds).await.into_iter().flatten().collect();
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(RunError::Incomplete(problems.join("\n")))
+}
+
+/// An object as it was listed: namespace, name and resourceVersion.
+type Listed = (String, String, Option<String>);
+
+/// The migration of one kind. It writes progress to standard error, and results to standard output; a
+/// closed stream does not stop it.
+struct Migration<'a> {
+    clients: &'a Clients,
+    options: &'a MigrateStorage,
+    kind: &'a Kind,
+    /// Name of the CRD, e.g. `memcacheds.cache.example.com`.
+    name: String,
+    crds: Api<CustomResourceDefinition>,
+}
+
+impl<'a> Migration<'a> {
+    fn new(clients: &'a Clients, options: &'a MigrateStorage, kind: &'a Kind) -> Self {
+        Self {
             clients,
             options,
             kind,
+            name: kind.crd_name(),
+            crds: Api::all(clients.calls.clone()),
+        }
+    }
+
+    fn note(&self, text: &str) {
+        let _ = writeln!(io::stderr(), "{}: {text}", self.name);
+    }
+
+    fn result(&self, text: &str) {
+        let _ = writeln!(io::stdout(), "{}: {text}", self.name);
+    }
+
+    /// Rewrites all objects of the kind, and removes the old versions from `status.storedVersions`.
+    ///
+    /// # Errors
+    /// Why that is not done, for people.
+    async fn migrate(&self) -> Result<(), String> {
+        let (hub, is_dry_run) = (self.kind.hub.name, self.options.dry_run);
+        let action = format!("read the CRD {}", self.name);
+        let crd = send(&action, || self.crds.get_opt(&self.name)).await;
+        let Some(crd) = crd.map_err(report)? else {
+            self.result("not installed");
+            return Ok(());
         };
-        match migration.crd().await {
-            Err(error) => problems.push(manager::error_report(&error)),
-            Ok(None) => Progress::of(plan::name_of(kind)).result("not installed"),
-            Ok(Some(crd)) => match Definition::of(kind, &crd) {
-                Ok(definition) => due.push((migration, definition)),
-                Err(problem) => problems.push(problem),
-            },
+        let stored = stored_versions(self.kind, &crd)?;
+        let is_due = stored != [hub];
+        let stored = stored.join(", ");
+        if is_due && !is_dry_run {
+            self.note(&format!("stored in {stored}; rewriting in {hub}"));
+            sleep(SETTLING).await;
+        }
+        let (objects, managers) = self.list().await?;
+        let count = objects.len();
+        let result = if !is_due {
+            format!("stored in {hub} only, nothing to do")
+        } else if is_dry_run {
+            let cut = format!("status.storedVersions cut from {stored} to {hub}");
+            format!("{count} objects would be rewritten, and {cut}")
+        } else {
+            let written = self.rewrite_all(&objects).await?;
+            self.trim().await?;
+            format!("{written} of {count} objects rewritten, stored in {hub} only")
+        };
+        self.result(&result);
+        if let Some(remaining) = managers.told(self.kind) {
+            self.result(&remaining);
+        }
+        Ok(())
+    }
+
+    /// All objects, and who has applied them in the original version.
+    async fn list(&self) -> Result<(Vec<Listed>, Managers), String> {
+        let (resource, client) = (self.kind.resource(&self.kind.hub), &self.clients.watches);
+        let api: Api<PartialObjectMeta> = Api::all_with(client.clone(), &resource);
+        let (mut objects, mut managers) = (Vec::new(), Managers::default());
+        let (action, mut position) = (format!("list {}", self.name), ListParams::default());
+        position.limit = Some(self.options.page_size);
+        loop {
+            let page = send(&action, || api.list_metadata(&position)).await;
+            let page = page.map_err(report)?;
+            for object in page.items {
+                managers.count(self.kind, &object.metadata);
+                let ObjectMeta {
+                    namespace,
+                    name,
+                    resource_version,
+                    ..
+                } = object.metadata;
+                let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+                objects.push((namespace, name, resource_version));
+            }
+            position.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if position.continue_token.is_none() {
+                return Ok((objects, managers));
+            }
         }
     }
-    let mut migrations = due.iter();
-    if !options.dry_run && migrations.any(|(it, definition)| !definition.is_migrated(it.kind)) {
-        sleep(SETTLING).await;
+
+    /// Rewrites `objects`, and returns how many were stored in another version.
+    async fn rewrite_all(&self, objects: &[Listed]) -> Result<usize, String> {
+        let (mut done, mut written, mut failed) = (0, 0, 0);
+        let mut told = Instant::now();
+        let rewrites = stream::iter(objects).map(|object| self.rewrite(object));
+        let mut outcomes = rewrites.buffer_unordered(CONCURRENCY);
+        while let Some(outcome) = outcomes.next().await {
+            done += 1;
+            match outcome {
+                Ok(is_written) => written += usize::from(is_written),
+                // Only this object cannot be written.
+                Err(error) if matches!(error.code(), Some(400 | 413 | 422)) => {
+                    failed += 1;
+                    self.note(&error_report(&error));
+                }
+                Err(error) => return Err(report(error)),
+            }
+            if told.elapsed() >= PROGRESS_INTERVAL {
+                told = Instant::now();
+                self.note(&format!("{done} of {} objects done", objects.len()));
+            }
+        }
+        if failed > 0 {
+            return Err(format!(
+                "{failed} objects could not be rewritten; status.storedVersions was left as it was"
+            ));
+        }
+        Ok(written)
     }
-    // The other kinds are migrated although one cannot be.
-    for (migration, definition) in due {
-        let name = definition.name.clone();
-        if let Err(error) = migration.migrate(definition).await {
-            problems.push(format!("{name}: {}", manager::error_report(&error)));
+
+    /// Makes the API server store an object again, unchanged, and returns whether it was stored in another
+    /// version.
+    async fn rewrite(&self, (namespace, name, version): &Listed) -> Result<bool, RequestError> {
+        let (resource, client) = (self.kind.resource(&self.kind.hub), &self.clients.calls);
+        let api: Api<PartialObjectMeta> =
+            Api::namespaced_with(client.clone(), namespace, &resource);
+        let action = format!("rewrite {} {namespace}/{name}", self.kind.kind);
+        // The API server rejects a negative number of replicas in any write of an object with a scale
+        // subresource, even if it is already stored (apiextensions-apiserver,
+        // `pkg/registry/customresource/validator.go`), and old operators stored such objects. A write of
+        // the status also stores the whole object, and does not validate the spec. An empty patch changes
+        // nothing: the API server writes only if the object is stored in another version.
+        let (manager, patch) = (PatchParams::apply(FIELD_MANAGER), Patch::Merge(json!({})));
+        match send(&action, || api.patch_status(name, &manager, &patch)).await {
+            Ok(now) => Ok(now.metadata.resource_version != *version),
+            Err(error) if is_gone(&error) => Ok(false),
+            Err(error) => Err(error),
         }
     }
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(MigrationError::Kinds(problems)),
+
+    /// Removes the old versions from `status.storedVersions`, if the CRD still stores the hub version.
+    /// Other changes of the CRD, for example of its caBundle, do not matter.
+    async fn trim(&self) -> Result<(), String> {
+        let action = format!("write status.storedVersions of the CRD {}", self.name);
+        let manager = &PatchParams::apply(FIELD_MANAGER);
+        // A conflict is a transient error: the CRD is read and checked again.
+        let trimmed = send(&action, async || {
+            let crd = self.crds.get(&self.name).await?;
+            if let Err(problem) = stored_versions(self.kind, &crd) {
+                return Ok(Err(problem));
+            }
+            let patch = Patch::Merge(json!({
+                "metadata": {"resourceVersion": crd.metadata.resource_version},
+                "status": {"storedVersions": [self.kind.hub.name]},
+            }));
+            let written = self.crds.patch_status(&self.name, manager, &patch).await;
+            written.map(|_| Ok(()))
+        });
+        trimmed.await.map_err(report)?
     }
 }
 
-impl Migration<'_> {
-    async fn migrate(&self, definition: Definition) -> Result<(), MigrationError> {
-        let mut progress = Progress::of(definition.name.clone());
-        let hub = self.kind.hub.name;
-        if definition.is_migrated(self.kind) {
-            progress.result(&format!("stored in {hub} only, nothing to do"));
-            return Ok(());
-        }
-        let stored = definition.stored_versions.join(", ");
-        progress.note(&format!("stored in {stored}; rewriting in {hub}"));
-        self.rewrite_all(&mut progress).await?;
-        let (count, written) = (progress.done, progress.written);
-        if self.options.dry_run {
-            progress.result(&format!(
-                "{count} objects would be rewritten, and status.storedVersions cut from \
-                 {stored} to {hub}"
-            ));
-            return Ok(());
-        }
-        if progress.failed > 0 {
-            return Err(MigrationError::Incomplete(progress.failed));
-        }
-        self.trim(&definition.name).await?;
-        progress.result(&format!(
-            "{written} of {count} objects rewritten, stored in {hub} only"
-        ));
-        Ok(())
-    }
+fn report(error: RequestError) -> String {
+    error_report(&error)
+}
 
-    /// Rewrites all objects, page by page.
-    async fn rewrite_all(&self, progress: &mut Progress) -> Result<(), MigrationError> {
-        let mut next = String::new();
-        let mut expiries = 0;
-        loop {
-            let page = match self.page(&next).await {
-                Ok(page) => page,
-                Err(error) => {
-                    let expired = error.status().filter(|status| status.code == 410);
-                    let Some(status) = expired.filter(|_| expiries < ATTEMPTS) else {
-                        return Err(error.into());
-                    };
-                    expiries += 1;
-                    next = plan::after_expiry(status);
-                    if next.is_empty() {
-                        progress.note("the list expired; starting over");
-                        progress.restarted();
-                    }
-                    continue;
-                }
-            };
-            let objects = page.items.unwrap_or_default();
-            let size = u64::try_from(objects.len()).unwrap_or_default();
-            let remaining = page.metadata.remaining_item_count.unwrap_or_default();
-            progress.listed(size, remaining.unsigned_abs());
-            if self.options.dry_run {
-                progress.done(size, 0);
-            } else {
-                self.rewrite_page(objects, progress).await?;
-            }
-            next = page.metadata.continue_.unwrap_or_default();
-            if next.is_empty() {
-                return Ok(());
-            }
-        }
+/// Sends a request, and again after a transient error: no answer, a conflict, or a server that is not
+/// ready.
+async fn send<T>(action: &str, call: impl AsyncFn() -> kube::Result<T>) -> Result<T, RequestError> {
+    let mut pauses = PAUSES_MILLISECONDS.into_iter();
+    loop {
+        let result = call().await;
+        let error = match result.map_err(|error| RequestError::of(action.to_owned(), error)) {
+            Err(error) if !is_gone(&error) => error,
+            result => return result,
+        };
+        let is_transient = matches!(error.code(), None | Some(404 | 408 | 409 | 429 | 500..));
+        let Some(pause) = pauses.next().filter(|_| is_transient) else {
+            return Err(error);
+        };
+        sleep(Duration::from_millis(pause)).await;
     }
+}
 
-    async fn rewrite_page(
-        &self,
-        page: Vec<Listed>,
-        progress: &mut Progress,
-    ) -> Result<(), MigrationError> {
-        let objects = page.into_iter().map(|object| object.metadata);
-        let rewrites = objects.map(|object| self.rewrite(object));
-        let mut outcomes = stream::iter(rewrites).buffer_unordered(CONCURRENCY);
-        while let Some(outcome) = outcomes.try_next().await? {
-            match outcome {
-                Ok(written) => progress.done(1, written.into()),
-                Err(error) => progress.failed(&manager::error_report(&error)),
-            }
-        }
-        Ok(())
-    }
-
-    /// Rewrites one object, and returns whether a write was needed. The inner error concerns only this
-    /// object.
-    async fn rewrite(
-        &self,
-        mut object: Metadata,
-    ) -> Result<Result<bool, RequestError>, MigrationError> {
-        for _ in 0..ATTEMPTS {
-            let error = match self.store_again(&object).await {
-                Ok(now) => {
-                    let is_same = now.metadata.resource_version == object.resource_version;
-                    return Ok(Ok(!is_same));
-                }
-                Err(error) => error,
-            };
-            match error.status().map(plan::classify) {
-                Some(Rejection::Gone) => return Ok(Ok(false)),
-                Some(Rejection::OfThisObject) => return Ok(Err(error)),
-                // The writer's API server may not have observed the change of the CRD yet. So the
-                // object is rewritten again.
-                Some(Rejection::Changed) => match self.read(&object).await? {
-                    Some(now) => object = now.metadata,
-                    None => return Ok(Ok(false)),
-                },
-                Some(Rejection::Transient | Rejection::OfEverything) | None => {
-                    return Err(error.into());
-                }
-            }
-        }
-        Err(MigrationError::Unsettled(self.name_of(&object)))
-    }
-
-    /// Removes the old versions from `status.storedVersions` of the CRD `name`, if it still stores the hub
-    /// version. Other changes of the CRD, for example of its caBundle, do not matter.
-    async fn trim(&self, name: &str) -> Result<(), MigrationError> {
-        for _ in 0..ATTEMPTS {
-            let Some(crd) = self.crd().await? else {
-                return Err(MigrationError::Removed(name.to_owned()));
-            };
-            let now = Definition::of(self.kind, &crd).map_err(MigrationError::NotReady)?;
-            match self.trim_crd(&now).await {
-                Ok(_) => return Ok(()),
-                Err(error) if error.is_conflict() => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(MigrationError::Unsettled(name.to_owned()))
-    }
+/// Whether an error says that the object does not exist. An API server that does not serve the version yet,
+/// or a proxy before it, also answers 404, without the object's name.
+fn is_gone(error: &RequestError) -> bool {
+    let details = error.status().and_then(|status| status.details.as_ref());
+    error.is_not_found() && details.is_some_and(|details| !details.name.is_empty())
 }
 
 #[cfg(test)]

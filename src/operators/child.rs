@@ -12,6 +12,7 @@ use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{Metadata, NamespaceResourceScope, Resource};
+use quartet_http::Location;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -34,6 +35,18 @@ pub struct ChildType {
     pub has_pods: bool,
     /// Computes the state of an object of this type.
     pub observe: fn(&Json<'_>) -> ChildState,
+}
+
+impl ChildType {
+    /// The location of a child of this type.
+    pub(crate) fn location<'a>(&self, namespace: &'a str, name: &'a str) -> Location<'a> {
+        Location {
+            api_version: self.api_version,
+            plural: self.plural,
+            namespace,
+            name,
+        }
+    }
 }
 
 /// A reference to a type of child. Two are equal if group and kind are equal.

@@ -112,7 +112,7 @@ fn user_rules(kind: &Kind, built_in: &str) -> Vec<Value> {
     rules
 }
 
-/// The rules for the requests of `src/migration/calls.rs`. A test runs the migration with these
+/// The rules for the requests of `src/migration`. A test runs the migration with these
 /// rules only.
 fn migration_rules() -> Vec<Value> {
     let crds = |resource, verb| named(rule("apiextensions.k8s.io", resource, &[verb]), crd_names());
@@ -122,7 +122,7 @@ fn migration_rules() -> Vec<Value> {
     ];
     for kind in kinds() {
         let status = format!("{}/status", kind.plural);
-        rules.push(rule(kind.group, kind.plural, &["get", "list"]));
+        rules.push(rule(kind.group, kind.plural, &["list"]));
         rules.push(rule(kind.group, &status, &["patch"]));
     }
     rules

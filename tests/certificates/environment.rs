@@ -102,8 +102,8 @@ impl TestEnv {
             secret: "cert".to_owned(),
             service: "webhook".to_owned(),
             registered: vec![
-                Registered::Validating(self.name.clone()),
-                Registered::Converted(self.crd_name()),
+                Registered::validating(&self.name),
+                Registered::converted(&self.crd_name()),
             ],
         };
         let (resolver, run) = self_managed(options, client.clone(), client, Metrics::default());

@@ -73,8 +73,18 @@ pub(crate) async fn are_called(env: &TestEnv) -> bool {
     tried.is_err_and(|refused| refused.message.contains("spec.size: Invalid value: 2000"))
 }
 
+/// Reports whether the API server is told to call this URL.
+async fn is_registered(env: &TestEnv, url: &str) -> bool {
+    let crd = env.api.get(CRD).await.expect("it exists");
+    let called = &crd.pointer(CLIENT).expect("it is there")["url"];
+    called
+        .as_str()
+        .is_some_and(|called| called.starts_with(url))
+}
+
 const CRD: &str =
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/memcacheds.cache.example.com";
+const CLIENT: &str = "/spec/conversion/webhook/clientConfig";
 const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/\
                              quartet-operator-validating-webhook-configuration";
 const SPOKE: &str = "memcacheds.v1alpha1.cache.example.com";
@@ -210,21 +220,21 @@ async fn what_a_killed_run_left_is_replaced_by_the_next_run_and_restored() {
     let (_turn, mut env) = test_env("killed", &[]).await;
     env.manager().kill();
     let left = env.api.get(CRD).await.expect("it exists");
-    let client = "/spec/conversion/webhook/clientConfig";
-    assert!(left.pointer(client).expect("it is there")["url"].is_string());
+    assert!(left.pointer(CLIENT).expect("it is there")["url"].is_string());
 
     let port = devcluster::free_port().expect("a port");
     let url = format!("https://127.0.0.1:{port}");
     let port = format!("--webhook-port={port}");
     env.start_registered(&url, &["--enable-webhooks=true", &port], &[]);
     let mut limit = Limit::new(DEADLINE);
-    while !are_called(&env).await {
+    // The first manager ends soon after its parent, and answers until then.
+    while !is_registered(&env, &url).await || !are_called(&env).await {
         limit.pause(|| format!("no webhooks: {}", env.log())).await;
     }
     let exit = env.stop_manager().expect("it runs");
     assert_eq!(exit.code, Some(0), "{}", exit.log);
     let crd = env.api.get(CRD).await.expect("it exists");
-    let client = crd.pointer(client).expect("it is there");
+    let client = crd.pointer(CLIENT).expect("it is there");
     assert!(
         client["service"].is_object() && client["url"].is_null(),
         "{client}"

@@ -122,7 +122,10 @@ fn the_image_is_built_from_every_manifest_and_target_of_the_workspace() {
     let dockerfile = fs::read_to_string(root().join("Dockerfile")).expect("a Dockerfile");
     let folder = std::env::temp_dir().join(format!("dockerfile-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
-    let first = dockerfile.split("COPY src").next().expect("a first layer");
+    let first = dockerfile
+        .split("COPY crates crates")
+        .next()
+        .expect("a first layer");
     for file in copied(&format!("{first}\nFROM ")) {
         let to = folder.join(&file);
         fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
@@ -147,8 +150,9 @@ fn the_image_is_built_from_every_manifest_and_target_of_the_workspace() {
     assert!(output.status.success(), "{run}\n{said}");
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let packages = metadata["packages"].as_array().expect("packages");
-    let tools = fs::read_dir(root().join("tools")).expect("tools");
-    let manifests = tools.map(|tool| tool.expect("a tool").path().join("Cargo.toml"));
+    let members = ["crates", "tools"].map(|it| fs::read_dir(root().join(it)).expect(it));
+    let members = members.into_iter().flatten();
+    let manifests = members.map(|member| member.expect("a folder").path().join("Cargo.toml"));
     let all = 1 + manifests.filter(|manifest| manifest.is_file()).count();
     assert_eq!(packages.len(), all, "every member of the workspace");
 }

@@ -89,7 +89,7 @@ async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
     );
 
     // Conversion stops halfway, and so does the migration; then it is killed.
-    let middle = env.webhooks.conversions() + 400.0;
+    let middle = env.webhooks.conversions() + 500.0;
     let mut killed = Manager::spawn(env.manager(&["migrate-storage", "--page-size=50"]));
     let mut limit = Limit::new(DEADLINE);
     while env.webhooks.conversions() < middle {
@@ -187,6 +187,38 @@ async fn a_rewritten_object_differs_only_in_its_resource_version() {
     );
     before["metadata"]["resourceVersion"] = after["metadata"]["resourceVersion"].clone();
     assert_eq!(before, after);
+
+    // As docs/operations.md says: of an Apply until the same manager applies the new version, of an
+    // Update until all entries are removed.
+    let remaining = "memcacheds.cache.example.com: 1 objects have managedFields in v1alpha1, of";
+    assert!(
+        said.contains(&format!("{remaining} user (Apply): ")),
+        "{said}"
+    );
+    let updated = json!({"metadata": {"labels": {"a": "b"}}});
+    let spoke = self::path(MEMCACHED, &MEMCACHED.spoke, "default", "m");
+    env.merge(&format!("{spoke}?fieldManager=editor"), updated)
+        .await
+        .expect("updated");
+    let target_in_hub = format!("{path}?fieldManager=user");
+    let apply = async || {
+        let applied = object(MEMCACHED, &MEMCACHED.hub, "m", json!({"replicas": 2}));
+        env.apply(&target_in_hub, &applied).await.expect("applied");
+    };
+    apply().await;
+    let (_, said, _) = env.subcommand(&["migrate-storage", "--dry-run"]).await;
+    assert!(
+        said.contains(&format!("{remaining} editor (Update): ")),
+        "{said}"
+    );
+    let none = r#"[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]"#;
+    let patch = ["patch", "memcached", "m", "--type=json", "-p", none];
+    let (patched, told) = env.kubectl(&patch, &Value::Null);
+    assert!(patched, "{told}");
+    apply().await;
+    let (code, said, _) = env.subcommand(&["migrate-storage"]).await;
+    assert_eq!(code, 0);
+    assert!(!said.contains("managedFields"), "{said}");
 }
 
 /// The ServiceAccount of `config/migrate-storage` has the permissions that the migration needs.

@@ -8,7 +8,7 @@ mod world;
 use std::convert::Infallible;
 
 use super::*;
-use crate::certificates::issue::issue;
+use crate::certificates::identity::issue;
 
 const NAME: &str = "webhook.test.svc";
 
@@ -48,7 +48,6 @@ fn seen<'a>(
         serving,
         bundles,
         settled: SETTLE,
-        jitter: 0.0,
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::super::identity::Identity;
-use super::super::issue::issue;
+use super::super::identity::issue;
 use super::*;
 
 const LOAD: Duration = Duration::from_secs(3);

@@ -85,7 +85,8 @@ async fn an_object_that_rejects_a_bundle_leaves_the_others_alone_and_is_tried_ag
     let rejected = format!("{CONFIGURATIONS}/{CONFIGURATION}");
     server.lock().unwrap().refused = Some((rejected, 500));
     let _replica = replica(&server);
-    sleep(Duration::from_millis(100)).await;
+    // After the pause that follows the write of the Secret, and before the next attempt.
+    sleep(Duration::from_millis(300)).await;
     let [one, other] = bundles(&server);
     assert!(one.is_null() && other.is_string());
     sleep(Duration::from_secs(1)).await;
@@ -166,4 +167,55 @@ async fn a_registration_that_is_deleted_is_told_once_and_again_after_its_return(
         server.lock().unwrap().put(&path, configuration());
         sleep(checks).await;
     }
+}
+
+/// Another manager or the user has set another Service.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_names_another_service_is_left_alone_and_told_once() {
+    let (lines, writer) = log_lines();
+    let _logs = tracing::subscriber::set_default(writer);
+    let server = installed();
+    let mut other = crd();
+    let client = &mut other["spec"]["conversion"]["webhook"]["clientConfig"];
+    client["service"]["namespace"] = json!("elsewhere");
+    client["caBundle"] = json!("b3RoZXI=");
+    server.lock().unwrap().put(CRD, other);
+    let _replica = replica(&server);
+    sleep(Duration::from_secs(3 * 24 * 3600)).await;
+    let [ours, theirs] = bundles(&server);
+    assert!(ours.is_string());
+    assert_eq!(theirs, "b3RoZXI=");
+    let written = lines.written();
+    let told = written
+        .iter()
+        .filter(|it| it.contains("does not name this Service"));
+    assert_eq!(told.count(), 1, "{written:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_that_was_replaced_by_a_valid_one_cuts_off_nothing() {
+    let server = installed();
+    let _replica = replica(&server);
+    sleep(Duration::from_secs(60)).await;
+    let [served, _] = bundles(&server);
+    // The Secret of another cluster, noticed by the regular check.
+    let foreign = installed();
+    let _other = replica(&foreign);
+    sleep(Duration::from_secs(60)).await;
+    let path = format!("{SECRETS}/{SECRET}");
+    let secret = foreign.lock().unwrap().objects[&path].clone();
+    server.lock().unwrap().put(&path, secret);
+    let authorities = |bundle: &Value| {
+        let bundle: k8s_openapi::ByteString = serde_json::from_value(bundle.clone()).unwrap();
+        identity::Authority::all_in(&bundle.0)
+    };
+    let [served] = <[_; 1]>::try_from(authorities(&served)).unwrap();
+    for _ in 0..13 * 60 {
+        sleep(Duration::from_secs(60)).await;
+        for bundle in bundles(&server) {
+            assert!(authorities(&bundle).contains(&served));
+        }
+    }
+    let [bundle, _] = bundles(&server);
+    assert_eq!(authorities(&bundle).len(), 2, "both are trusted");
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures::{Stream, StreamExt as _, stream};
 use k8s_openapi::ByteString;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
-use kube::core::ApiResource;
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, Error};
 use serde_json::Value;
@@ -121,7 +120,7 @@ impl<T: Decode + Send + Sync + 'static> Watcher<T> {
     fn begin(&mut self, (version, delay): Discovered) {
         let Kind { group, kind, .. } = self.kind;
         info!(group, kind, version = version.name, "watching");
-        let resource = resource(self.kind, version);
+        let resource = self.kind.resource(version);
         let namespace = self.namespace.as_deref();
         let events = informer::watch(self.client.clone(), &resource, None, namespace);
         self.watching = Some(Watching {
@@ -129,17 +128,6 @@ impl<T: Decode + Send + Sync + 'static> Watcher<T> {
             events: Box::pin(events),
             next_discovery: delay.map(|delay| Instant::now() + delay),
         });
-    }
-}
-
-/// The resources of `kind` in `version`.
-fn resource(kind: &Kind, version: &Version) -> ApiResource {
-    ApiResource {
-        group: kind.group.to_owned(),
-        version: version.name.to_owned(),
-        api_version: kind.api_version(version),
-        kind: kind.kind.to_owned(),
-        plural: kind.plural.to_owned(),
     }
 }
 

@@ -6,10 +6,10 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use tracing::debug;
 
-use crate::api_server::{Location, RequestError};
-use crate::controller::call::Caller;
+use crate::api_server::RequestError;
 use crate::controller::object::version_of;
 use crate::operators::DEPLOYMENT;
+use quartet_http::Caller;
 
 /// Shared by the controllers of all kinds: the versions of all objects are revisions of etcd.
 pub(crate) struct FirstRevision {
@@ -47,7 +47,7 @@ impl FirstRevision {
         let revision = self.revision.get_or_try_init(|| async {
             // Lists a type without conversion: a list of resources fails while the conversion webhook
             // is unavailable, even if it is empty. No object has this name.
-            let at = Location::of_child(DEPLOYMENT, &self.namespace, "-");
+            let at = DEPLOYMENT.location(&self.namespace, "-");
             let list = self.caller.list_one(at).await?;
             Ok(revision_of(&list))
         });

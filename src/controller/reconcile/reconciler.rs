@@ -10,7 +10,6 @@ use crate::api::{Kind, Version};
 use crate::api_server::Location;
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::store::Store;
-use crate::controller::call::Caller;
 use crate::controller::children::Children;
 use crate::controller::drift::repairs::RepairLog;
 use crate::controller::event::Recorder;
@@ -20,6 +19,7 @@ use crate::controller::object::ObjectKey;
 use crate::controller::queue::Queue;
 use crate::controller::state::ReconcileStates;
 use crate::operators::{ChildKind, Operator, Settings};
+use quartet_http::Caller;
 
 /// How long to wait for an outdated cache if no event arrives.
 pub(super) const STALE_RETRY: Duration = Duration::from_secs(1);

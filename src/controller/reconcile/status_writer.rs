@@ -12,7 +12,6 @@ use crate::api::{Condition, Status};
 use crate::api_server::{Location, RequestError};
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::decode::DecodeGuard;
-use crate::controller::call::Part;
 use crate::controller::drift::repairs::Decision;
 use crate::controller::event::transitions;
 use crate::controller::reconcile::outcome::Outcome;
@@ -20,6 +19,7 @@ use crate::controller::reconcile::reconciler::{Reconciler, STALE_RETRY};
 use crate::controller::state::debounce::{Difference, is_rollout};
 use crate::controller::state::{Write, jittered_retry, key_of};
 use crate::operators::{Observed, Reason, Resource, Summary, status};
+use quartet_http::Part;
 
 impl Reconciler {
     /// Writes the status of the resource `at`, which was read as `cached`, if it differs and is

@@ -20,19 +20,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Request, Response};
-use k8s_openapi::api::events::v1::Event;
 use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::decode::Decode;
 use crate::controller::cache::store::Store;
-use crate::controller::call::Caller;
 use crate::controller::children::Children;
-use crate::controller::event::Recorder;
+use crate::controller::event::{Recorded, Recorder};
 use crate::controller::event_handlers::QueueHandle;
-use crate::controller::leadership::Leadership;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::Queue;
@@ -40,6 +36,8 @@ use crate::controller::reconcile::{Action, Context, FirstRevision, Reconciler};
 use crate::json::{Json, merge};
 use crate::operators::memcached::Memcached;
 use crate::operators::{DEPLOYMENT, Operator, Settings};
+use quartet_http::Caller;
+use quartet_http::Leadership;
 
 /// Answers one request, or never answers.
 type Script = dyn Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync;
@@ -61,7 +59,7 @@ struct Scenario {
     sent_ever: Arc<Log>,
     /// The next resourceVersion of the resource.
     version: Arc<AtomicU32>,
-    recorded: Mutex<mpsc::Receiver<Event>>,
+    recorded: Mutex<Recorded>,
 }
 
 impl Scenario {
@@ -170,7 +168,8 @@ impl Scenario {
     fn told(&self) -> Vec<String> {
         let mut recorded = self.recorded.lock().expect("not poisoned");
         let events = std::iter::from_fn(|| recorded.try_recv().ok());
-        events.map(|event| event.reason.unwrap()).collect()
+        let reasons = events.map(|(.., event)| event["reason"].as_str().unwrap().to_owned());
+        reasons.collect()
     }
 
     /// The resource as in a watch event, with a later version than any before.

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::api_server::{Answer, ApiRequest, RequestError};
-use crate::error_report::error_report;
+use quartet_http::error_report;
 
 /// Longest wait for one response; two of them fit into the 10 s that Prometheus waits.
 pub(super) const DEADLINE: Duration = Duration::from_secs(4);

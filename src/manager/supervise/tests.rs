@@ -1,13 +1,17 @@
 //! The order and the bounds of the stop, in paused time.
 
+use std::convert::Infallible;
 use std::future::pending;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use kube::client::Body;
+use prometheus_client::registry::Registry;
+use quartet_lease::{Election, LeaseLock};
+use serde_json::Value;
 use tokio::time::sleep;
 
 use super::super::controllers::run_elected;
-use super::super::election::tests::{Shared, driver, holder};
 use super::*;
 
 /// The grace period of the manifests.
@@ -116,7 +120,7 @@ async fn servers_that_are_cut_short_fail_no_stop() {
 #[tokio::test(start_paused = true)]
 async fn the_lease_is_kept_when_a_reconcile_was_cut_short() {
     for (reconciles_take, left) in [(ms(1), ""), (NEVER, "one")] {
-        let server = Shared::default();
+        let stored = Stored::default();
         let mut process = Process::new();
         let stopping = process.controllers.stopping();
         let controllers = async move {
@@ -124,17 +128,17 @@ async fn the_lease_is_kept_when_a_reconcile_was_cut_short() {
             sleep(reconciles_take).await;
             Ok(())
         };
-        let elected = run_elected(driver(&server, "one"), controllers);
+        let elected = run_elected(election(&stored), controllers);
         process.controllers.start("elected", elected);
         let stopped = process.supervise(signals(NEVER)).await;
         let error = stopped.err().map(|error| error.to_string());
         let stuck = "did not stop in time: elected".to_owned();
         assert_eq!(error, (reconciles_take == NEVER).then_some(stuck));
-        assert_eq!(holder(&server), left);
+        assert_eq!(holder(&stored), left);
         // The election has ended, too.
-        let version = server.lock().unwrap().version;
+        let version = stored.lock().unwrap().0;
         sleep(Duration::from_secs(60)).await;
-        assert_eq!(server.lock().unwrap().version, version);
+        assert_eq!(stored.lock().unwrap().0, version);
     }
 }
 
@@ -199,4 +203,49 @@ async fn a_second_signal_ends_the_stop_at_once() {
     let error = process.supervise(signals(ms(10))).await.unwrap_err();
     assert!(matches!(error, RunError::Interrupted("SIGTERM")), "{error}");
     assert_eq!(began.elapsed(), ms(1010));
+}
+
+/// The version of the Lease, and its text.
+type Stored = Arc<Mutex<(u64, Value)>>;
+
+fn holder(stored: &Stored) -> Value {
+    stored.lock().unwrap().1["spec"]["holderIdentity"].clone()
+}
+
+/// An election whose API server stores one Lease, and has no watch.
+fn election(stored: &Stored) -> Election {
+    let stored = Arc::clone(stored);
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let stored = Arc::clone(&stored);
+        async move {
+            if request
+                .uri()
+                .query()
+                .is_some_and(|it| it.contains("fieldSelector"))
+            {
+                return pending().await;
+            }
+            let body = request.into_body().collect_bytes().await.unwrap();
+            let mut stored = stored.lock().unwrap();
+            if !body.is_empty() {
+                stored.0 += 1;
+                stored.1 = serde_json::from_slice(&body).unwrap();
+                stored.1["metadata"]["resourceVersion"] = stored.0.to_string().into();
+            }
+            let code = if stored.1.is_null() { 404 } else { 200 };
+            let body = Body::from(stored.1.to_string().into_bytes());
+            Ok::<_, Infallible>(http::Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    let client = kube::Client::new(service, "default");
+    let lock = LeaseLock {
+        calls: client.clone(),
+        watches: client,
+        namespace: "ns".to_owned(),
+        name: "lease".to_owned(),
+        field_manager: "test".to_owned(),
+        identity: "one".into(),
+        timing: quartet_lease::candidate::TIMING,
+    };
+    Election::new(lock, &mut Registry::default())
 }

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 use super::settings::{Settings, TracesError};
 use crate::certificates::pem_problem;
-use crate::error_report::error_report;
+use quartet_http::error_report;
 
 /// Longest wait for a TCP connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -209,13 +209,18 @@ fn up_leaves_one_cluster_running_and_down_stops_it() {
 #[test]
 fn a_manager_that_exits_fails_the_demo_with_the_end_of_its_log() {
     let cache = Cache::new("devcluster-demo");
-    fs::create_dir_all(cache.0.join("config/crd")).unwrap();
-    fs::write(
-        cache.0.join("config/crd/kustomization.yaml"),
-        "resources: [crd.yaml]\n",
-    )
-    .unwrap();
-    fs::write(cache.0.join("config/crd/crd.yaml"), DEFINITION).unwrap();
+    for (path, text) in [
+        (
+            "config/crd/kustomization.yaml",
+            "resources: [bases/crd.yaml]\n",
+        ),
+        ("config/crd/bases/crd.yaml", DEFINITION),
+        ("config/webhook/manifests.yaml", CONFIGURATION),
+    ] {
+        let path = cache.0.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
     let manager = cache.0.join("manager");
     fs::write(&manager, "#!/bin/sh\necho no port for me\nexit 3\n").unwrap();
     assert!(
@@ -240,6 +245,12 @@ fn a_manager_that_exits_fails_the_demo_with_the_end_of_its_log() {
     assert!(cache.processes().is_empty());
 }
 
+const CONFIGURATION: &str = "
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: things}
+webhooks: []
+";
 const DEFINITION: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -3,7 +3,7 @@
 use k8s_openapi::ByteString;
 
 use super::*;
-use crate::certificates::issue::LIFE;
+use crate::certificates::identity::LIFE;
 
 #[test]
 fn the_first_pair_is_stored_before_it_is_served() {
@@ -30,7 +30,7 @@ fn nothing_is_done_about_a_young_pair_until_two_thirds_of_its_life() {
     assert_eq!(decided.write, None);
     assert_eq!(
         decided.again,
-        renewal(&identity, 0.0),
+        renewal(&identity),
         "the next look is on time"
     );
 
@@ -40,15 +40,6 @@ fn nothing_is_done_about_a_young_pair_until_two_thirds_of_its_life() {
     let staged = staged.write.unwrap();
     assert_eq!(staged.current.as_ref(), Some(&identity), "still in use");
     assert!(staged.next.is_some());
-}
-
-#[test]
-fn jitter_spreads_the_renewal_over_a_twentieth_of_the_life() {
-    let identity = made(start());
-    let latest = renewal(&identity, 1.0);
-    let spread = latest.duration_since(renewal(&identity, 0.0));
-    assert!(spread > days(4) && spread < days(5), "{spread}");
-    assert!(latest < start() + days(66));
 }
 
 #[test]
@@ -124,6 +115,25 @@ fn a_deleted_secret_is_a_rotation_for_a_replica_that_still_serves() {
     let stored = decided.write.unwrap();
     assert_eq!(stored.current, Some(identity));
     assert!(stored.next.is_some());
+}
+
+/// Such as a backup, or the Secret of another cluster.
+#[test]
+fn the_pair_that_is_served_stays_trusted_after_the_secret_was_replaced_by_a_valid_one() {
+    let (served, foreign) = (made(start()), made(start()));
+    let stored = holding(&foreign);
+    let held = [Some(vec![served.authority.clone()])];
+    let decided = decide(seen(start(), Some(&stored), Some(&served), &held));
+    assert_eq!(decided.serve, None, "the foreign authority is not trusted");
+    let written = decided.write.unwrap();
+    let both = [foreign.authority.clone(), served.authority.clone()];
+    assert_eq!(written.trusted(), both);
+
+    let decided = decide(seen(start(), Some(&written), Some(&served), &held));
+    assert_eq!((decided.write, decided.serve), (None, None));
+    let held = [Some(both.to_vec())];
+    let decided = decide(seen(start(), Some(&written), Some(&served), &held));
+    assert_eq!((decided.write, decided.serve), (None, Some(foreign)));
 }
 
 #[test]

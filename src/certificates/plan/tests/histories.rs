@@ -36,6 +36,7 @@ fn trouble() -> impl Strategy<Value = Step> {
     prop_oneof![
         (0..OBJECTS).prop_map(Step::Overwrite),
         Just(Step::Delete),
+        Just(Step::Replace),
         proptest::sample::select(keys.to_vec()).prop_map(Step::Break),
         prop_oneof![
             Just(-4000),
@@ -70,6 +71,25 @@ proptest! {
         // if all replicas restart in between.
         if world.now > start() + days(85) {
             prop_assert_ne!(world.stored().unwrap().current, first, "there was a rotation");
+        }
+    }
+
+    /// Without a restart at the same time, since a replica that starts does not know what others serve.
+    #[test]
+    fn no_handshake_fails_when_the_secret_is_replaced_by_a_valid_one(
+        steps in proptest::collection::vec(
+            prop_oneof![
+                8 => work().prop_filter("no restart", |step| !matches!(step, Step::Restart(_))),
+                1 => Just(Step::Replace),
+            ],
+            1..80,
+        ),
+    ) {
+        let mut world = World::new();
+        world.round();
+        for step in &steps {
+            world.step(step);
+            prop_assert_eq!(world.untrusted(), None, "after {:?}", step);
         }
     }
 

@@ -21,6 +21,8 @@ pub(super) enum Step {
     Overwrite(usize),
     /// A user deletes the Secret.
     Delete,
+    /// A user replaces the Secret by a valid one, such as a backup.
+    Replace,
     /// A user damages one of its keys.
     Break(&'static str),
     /// The API server's clock is moved by this number of days.
@@ -91,6 +93,10 @@ impl World {
                 bundle.clear();
             }
             Step::Delete => self.secret = (self.secret.0 + 1, None),
+            Step::Replace => {
+                let foreign = holding(&made(self.now));
+                self.secret = (self.secret.0 + 1, Some(foreign.data()));
+            }
             Step::Break(key) => {
                 self.secret.0 += 1;
                 if let Some(value) = self.secret.1.as_mut().and_then(|data| data.get_mut(key)) {
@@ -117,20 +123,20 @@ impl World {
             serving: replica.serving.as_ref(),
             bundles: &bundles,
             settled,
-            jitter: index as f64 / REPLICAS as f64,
         });
         if let Some(serve) = decided.serve {
             replica.serving = Some(serve);
         }
         replica.secret = decided.write.map(|contents| (self.secret.0, contents));
         replica.bundles = match &stored {
-            Some(stored) => {
+            // What is written is read again before a bundle is written.
+            Some(stored) if replica.secret.is_none() => {
                 let versions = self.objects.iter().map(|(version, _)| *version);
                 versions
                     .map(|version| (version, stored.trusted()))
                     .collect()
             }
-            None => Vec::new(),
+            _ => Vec::new(),
         };
     }
 

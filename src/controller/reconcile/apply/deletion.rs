@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::info;
 
 use super::error::{ApplyError, pending_deletion};
-use crate::api_server::{Location, found};
+use crate::api_server::found;
 use crate::controller::cache::cached::{CachedChild, Meta, Owner};
 use crate::controller::children::terminating;
 use crate::controller::reconcile::reconciler::Reconciler;
@@ -78,7 +78,7 @@ impl Reconciler {
             {
                 continue;
             }
-            let at = Location::of_child(kind, key.namespace(), key.name());
+            let at = kind.location(key.namespace(), key.name());
             let live = found(self.caller.get(at).await)?;
             let live = live.and_then(|it| CachedChild::decode(kind, &Json::from(&it)).ok());
             let is_ours = |owner: &Owner| *owner.uid == *resource.uid && !owner.retained;
@@ -106,7 +106,7 @@ impl Reconciler {
     ) -> Result<bool, ApplyError> {
         self.check_current(resource).await?;
         let mut is_held = false;
-        let at = Location::of_child(kind, meta.key.namespace(), meta.key.name());
+        let at = kind.location(meta.key.namespace(), meta.key.name());
         match self
             .caller
             .delete(at, &meta.uid, meta.resource_version)

@@ -11,7 +11,6 @@ use super::wanted::{Ensured, Existing, Expected, Wanted};
 use crate::api::conversion;
 use crate::api_server::{Location, RequestError, found, generation_of};
 use crate::controller::cache::cached::{CachedChild, Owner};
-use crate::controller::call::Part;
 use crate::controller::children::{name_conflict, terminating};
 use crate::controller::drift::absorb::absorb_list;
 use crate::controller::drift::fingerprint;
@@ -23,6 +22,7 @@ use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{jittered_retry, key_of};
 use crate::json::Json;
 use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
+use quartet_http::Part;
 
 impl Reconciler {
     /// Reserves the name of a child. Returns the cached child, if the resource owns it. Returns `None` if there
@@ -206,7 +206,7 @@ impl Reconciler {
             if cached > self.first_revision.get().await? {
                 continue;
             }
-            let at = Location::of_child(kind, key.namespace(), key.name());
+            let at = kind.location(key.namespace(), key.name());
             let found = self.caller.list_one(at).await?;
             let now = found.pointer("/items/0").and_then(version_of);
             if now != Some(cached) {

@@ -74,7 +74,9 @@ impl<'a> Wanted<'a> {
     }
 
     pub(super) fn location(&self) -> Location<'a> {
-        Location::of_child(self.child.kind, &self.resource.namespace, &self.child.name)
+        self.child
+            .kind
+            .location(&self.resource.namespace, &self.child.name)
     }
 
     pub(super) fn key(&self) -> ObjectKey {

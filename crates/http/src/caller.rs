@@ -1,0 +1,228 @@
+//! The requests of a controller: apply, read and delete of an object, a list of one, JSON patches and
+//! creation. Each has a deadline. None is retried here; the work queue does that. A write also
+//! needs leadership, from its start to its end. During the stop of the process, no request begins.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use http::Method;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::field::Empty;
+use tracing::{Instrument as _, info_span};
+
+use crate::{Answer, ApiRequest, Leadership, Location, RequestError};
+
+/// The target of spans that exist only for traces.
+pub const TRACES: &str = "otel";
+
+/// JSON is YAML: the API server accepts it under this type, in all versions with server-side apply.
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
+const JSON_PATCH: &str = "application/json-patch+json";
+
+/// The target of a JSON patch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The object without its status.
+    Object,
+    /// The status subresource.
+    Status,
+}
+
+impl<'a> Location<'a> {
+    /// A request without a body.
+    fn request(&self, verb: &str, method: Method, target: String) -> ApiRequest<'a> {
+        let action = format!("{verb} {} {}/{}", self.plural, self.namespace, self.name);
+        ApiRequest::new(action, method, target)
+    }
+}
+
+/// A client whose calls have a deadline and whose writes need leadership.
+#[derive(Clone)]
+pub struct Caller {
+    client: kube::Client,
+    leadership: Leadership,
+    stopping: CancellationToken,
+}
+
+impl Caller {
+    /// `client` must not retry by itself.
+    pub fn new(client: kube::Client, leadership: Leadership) -> Self {
+        Caller {
+            client,
+            leadership,
+            stopping: CancellationToken::new(),
+        }
+    }
+
+    /// Begins no request after `stopping` is cancelled; a running one ends.
+    pub fn until(self, stopping: CancellationToken) -> Self {
+        Caller { stopping, ..self }
+    }
+
+    /// Server-side apply of `body` as `manager`. Returns also whether it created the object.
+    ///
+    /// # Errors
+    /// 409 if another manager owns a field and `force` is false.
+    pub async fn apply<T: DeserializeOwned>(
+        &self,
+        at: Location<'_>,
+        manager: &str,
+        force: bool,
+        body: &str,
+    ) -> Result<(T, bool), RequestError> {
+        let target = format!("{}?fieldManager={manager}&force={force}", at.path());
+        let request = ApiRequest {
+            content_type: APPLY_PATCH,
+            body: Some(body),
+            ..at.request("apply", Method::PATCH, target)
+        };
+        let read = |answer: Answer| {
+            let is_created = answer.is_created();
+            Ok((answer.object()?, is_created))
+        };
+        self.send_and(request, read).await
+    }
+
+    /// Reads the current object from etcd.
+    ///
+    /// # Errors
+    /// 404 if it does not exist.
+    pub async fn get(&self, at: Location<'_>) -> Result<Value, RequestError> {
+        self.send(at.request("get", Method::GET, at.path())).await
+    }
+
+    /// A list of only this object, read from etcd; empty if it does not exist. For custom resources, which
+    /// the operator's role does not permit to `get`.
+    ///
+    /// # Errors
+    /// The API server's error.
+    pub async fn list_one(&self, at: Location<'_>) -> Result<Value, RequestError> {
+        let (collection, name) = (at.collection(), at.name);
+        let target = format!("{collection}?fieldSelector=metadata.name%3D{name}&limit=1");
+        self.send(at.request("look for", Method::GET, target)).await
+    }
+
+    /// Deletes the object if it has this `uid` and `resource_version`.
+    ///
+    /// # Errors
+    /// 409 if it has another one, 404 if it does not exist.
+    pub async fn delete(
+        &self,
+        at: Location<'_>,
+        uid: &str,
+        resource_version: u64,
+    ) -> Result<Value, RequestError> {
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid, "resourceVersion": resource_version.to_string()},
+        });
+        self.send(ApiRequest {
+            body: Some(&options.to_string()),
+            ..at.request("delete", Method::DELETE, at.path())
+        })
+        .await
+    }
+
+    /// A JSON patch (RFC 6902) of the object, or of its status.
+    ///
+    /// # Errors
+    /// 409 if it replaces the resourceVersion by one that the object does not have, 422 if an operation
+    /// fails (also a `test`, for which there is no other text), 404 if the object does not exist.
+    pub async fn json_patch<T: DeserializeOwned>(
+        &self,
+        at: Location<'_>,
+        part: Part,
+        manager: &str,
+        operations: &str,
+    ) -> Result<T, RequestError> {
+        let (suffix, verb) = match part {
+            Part::Object => ("", "patch"),
+            Part::Status => ("/status", "patch status of"),
+        };
+        let target = format!("{}{suffix}?fieldManager={manager}", at.path());
+        self.send(ApiRequest {
+            content_type: JSON_PATCH,
+            body: Some(operations),
+            ..at.request(verb, Method::PATCH, target)
+        })
+        .await
+    }
+
+    /// Creates the object `at.name` in its collection.
+    ///
+    /// # Errors
+    /// 409 if it exists.
+    pub async fn create(&self, at: Location<'_>, body: &Value) -> Result<Value, RequestError> {
+        self.send(ApiRequest {
+            body: Some(&body.to_string()),
+            ..at.request("create", Method::POST, at.collection())
+        })
+        .await
+    }
+
+    async fn send<T: DeserializeOwned>(&self, request: ApiRequest<'_>) -> Result<T, RequestError> {
+        self.send_and(request, Answer::object).await
+    }
+
+    async fn send_and<T>(
+        &self,
+        request: ApiRequest<'_>,
+        read: impl FnOnce(Answer) -> Result<T, RequestError>,
+    ) -> Result<T, RequestError> {
+        let ApiRequest {
+            action,
+            method,
+            target,
+            ..
+        } = &request;
+        let span = info_span!(
+            target: TRACES,
+            "API call",
+            // Without the object, which the path names.
+            otel.name = action.rsplit_once(' ').map_or(action.as_str(), |(name, _)| name),
+            otel.kind = "client",
+            otel.status_code = Empty,
+            http.request.method = method.as_str(),
+            url.path = target.split('?').next(),
+            // Recorded by the layer that counts requests.
+            http.response.status_code = Empty,
+        );
+        let exchange = request.send(&self.client).instrument(span.clone());
+        let sent = match *method {
+            _ if self.stopping.is_cancelled() => None,
+            Method::GET => Some(exchange.await),
+            _ => self.while_allowed(exchange).await,
+        };
+        let answer = sent.unwrap_or_else(|| {
+            let action = action.clone();
+            Err(RequestError::Fenced { action })
+        });
+        let object = answer.and_then(read);
+        if object.is_err() {
+            span.record("otel.status_code", "ERROR");
+        }
+        object
+    }
+
+    /// Polls a write while this process leads; `None` if leadership ends first.
+    ///
+    /// Leadership is checked before every step and not only by a timer: a process that was paused
+    /// while the write waited for a connection must not send it afterwards.
+    async fn while_allowed<F: Future>(&self, write: F) -> Option<F::Output> {
+        let limit = self.leadership.time_left()?;
+        let mut write = pin!(write);
+        let allowed = poll_fn(|context| match self.leadership.time_left() {
+            Some(_) => write.as_mut().poll(context).map(Some),
+            None => Poll::Ready(None),
+        });
+        timeout(limit, allowed).await.ok().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests;

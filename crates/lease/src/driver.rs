@@ -1,0 +1,250 @@
+//! Runs the rules of the election: sends their requests, one at a time, passes replies and events of
+//! the watch to them, and opens and closes the fence.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, Fuse};
+use futures::{FutureExt as _, StreamExt as _};
+use k8s_openapi::api::coordination::v1::Lease as Object;
+use kube::runtime::watcher;
+use prometheus_client::registry::Registry;
+use quartet_http::{Leadership, error_report};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::candidate::{Candidate, Loss, Next, Reply, Request};
+use crate::clock::Moment;
+use crate::fence::Fence;
+use crate::lease::{LeaseError, LeaseLock, lease, version_of};
+use crate::metrics::Metrics;
+
+/// This process has lost the leadership and must exit.
+#[derive(Debug, thiserror::Error)]
+#[error("leader election lost: {0}")]
+pub struct ElectionLost(Loss);
+
+/// The election in one process.
+pub struct Election {
+    candidate: Candidate,
+    lock: LeaseLock,
+    /// The lease as last seen.
+    latest: Option<Object>,
+    /// Whether the current request is a read, and the known version when it was sent.
+    asked: (bool, u64),
+    fence: Arc<Fence>,
+    begun: watch::Sender<bool>,
+    metrics: Metrics,
+    clock: fn() -> Moment,
+    logged: Logged,
+}
+
+/// State that was logged already.
+#[derive(Default)]
+struct Logged {
+    leads: bool,
+    holder: String,
+    /// A request has failed or was rejected, and the lease has not been available since.
+    failing: Option<Failing>,
+}
+
+enum Failing {
+    Reads,
+    /// Writes; the lease had this version before.
+    Writes(u64),
+}
+
+/// A request in progress, if any.
+type Call = Fuse<BoxFuture<'static, Result<Option<Object>, LeaseError>>>;
+
+impl Election {
+    /// A standby that has sent no request. `registry` shows the metrics of the lease.
+    pub fn new(lock: LeaseLock, registry: &mut Registry) -> Self {
+        let metrics = Metrics::registered(registry, &lock.name);
+        Self::with_clock(lock, metrics, Moment::now)
+    }
+
+    pub(crate) fn with_clock(lock: LeaseLock, metrics: Metrics, clock: fn() -> Moment) -> Self {
+        let (identity, timing) = (Arc::clone(&lock.identity), lock.timing);
+        Self {
+            candidate: Candidate::new(identity, timing, fastrand::f64, clock()),
+            lock,
+            latest: None,
+            asked: (false, 0),
+            fence: Arc::new(Fence::new(timing, clock)),
+            begun: watch::Sender::new(false),
+            metrics,
+            clock,
+            logged: Logged::default(),
+        }
+    }
+
+    /// The leadership, as the controllers see it.
+    pub fn leadership(&self) -> Leadership {
+        let fence = Arc::clone(&self.fence);
+        Leadership::new(self.begun.subscribe(), move || fence.time_left())
+    }
+
+    /// Runs until `resign` ends, then relock the lease if this process holds it.
+    ///
+    /// # Errors
+    /// [`ElectionLost`]: no write may start any more.
+    pub async fn run(mut self, resign: impl Future<Output = ()>) -> Result<(), ElectionLost> {
+        tracing::info!(
+            lease = self.lock.name,
+            namespace = self.lock.namespace,
+            identity = &*self.lock.identity,
+            "taking part in the leader election"
+        );
+        let mut events = pin!(self.lock.watch());
+        let mut resign = pin!(resign.fuse());
+        let mut call: Call = Fuse::terminated();
+        loop {
+            let now = (self.clock)();
+            let next = self.candidate.next(now);
+            self.publish();
+            let wake = match next {
+                Next::Send(request) => {
+                    call = self.send(request);
+                    continue;
+                }
+                Next::Wait(wake) => wake,
+                Next::Done => {
+                    if self.candidate.has_released() {
+                        tracing::info!(lease = self.lock.name, "the lease is released");
+                    }
+                    return Ok(());
+                }
+                Next::Lost(loss) => {
+                    let lost = ElectionLost(loss);
+                    tracing::error!(lease = self.lock.name, "{lost}; this process ends");
+                    return Err(lost);
+                }
+            };
+            // Replies first: they are older than the timer.
+            tokio::select! {
+                biased;
+                answer = &mut call => self.answered(answer),
+                Some(event) = events.next() => self.watched(event),
+                () = &mut resign => self.candidate.resign((self.clock)()),
+                () = sleep(wake.since(now)) => {}
+            }
+        }
+    }
+
+    fn send(&mut self, request: Request) -> Call {
+        let is_read = request == Request::Read;
+        self.asked = (is_read, self.candidate.version());
+        if self.logged.leads && is_read {
+            self.metrics.slow.inc();
+        }
+        let (lock, latest) = (self.lock.clone(), self.latest.clone());
+        lock.send(request, latest).boxed().fuse()
+    }
+
+    fn answered(&mut self, answer: Result<Option<Object>, LeaseError>) {
+        let (is_read, asked_at) = self.asked;
+        let reply = match &answer {
+            Ok(Some(object)) => Reply::Lease(lease(object)),
+            Ok(None) => Reply::Absent,
+            Err(_) => Reply::Failed,
+        };
+        let is_available = answer.as_ref().err().is_none_or(LeaseError::is_conflict);
+        let found = answer.as_ref().ok().and_then(Option::as_ref);
+        // A process that may only read reads after each write that was rejected.
+        let is_over = |failing: &mut Failing| match *failing {
+            Failing::Writes(known) if is_read => found.is_some_and(|it| version_of(it) != known),
+            Failing::Reads | Failing::Writes(_) => is_available,
+        };
+        if self.logged.failing.take_if(is_over).is_some() {
+            tracing::info!("the lease is available again");
+        }
+        match &answer {
+            Ok(object) => {
+                if let Some(version) = object.as_ref().map(version_of)
+                    && is_read
+                    && version < asked_at
+                {
+                    // A read from etcd is as new as its request. So etcd was restored from a backup,
+                    // and the versions decrease.
+                    tracing::warn!(
+                        version,
+                        known = asked_at,
+                        "the API server has an earlier version of the lease"
+                    );
+                    self.candidate.rewind(version);
+                }
+            }
+            Err(error) if error.is_conflict() => {
+                let error = error_report(error);
+                tracing::debug!(error, "another process wrote the lease");
+            }
+            Err(error) => {
+                let (lease, namespace) = (&self.lock.name, &self.lock.namespace);
+                let error = error_report(error);
+                let is_known = self.logged.failing.is_some();
+                if !is_read {
+                    self.logged.failing = Some(Failing::Writes(asked_at));
+                } else if !is_known {
+                    self.logged.failing = Some(Failing::Reads);
+                }
+                match is_known {
+                    true => tracing::debug!(lease, error, "the lease request failed again"),
+                    false => tracing::warn!(
+                        lease,
+                        namespace,
+                        error,
+                        "the lease request failed; retrying"
+                    ),
+                }
+            }
+        }
+        self.candidate.replied((self.clock)(), reply);
+        self.keep(answer.ok().flatten());
+    }
+
+    fn watched(&mut self, event: watcher::Result<Option<Object>>) {
+        match event {
+            Ok(Some(object)) => {
+                self.candidate.observe((self.clock)(), lease(&object));
+                self.keep(Some(object));
+            }
+            Ok(None) => self.candidate.doubt(),
+            Err(error) => tracing::debug!(
+                error = error_report(&error),
+                "the watch of the lease failed"
+            ),
+        }
+    }
+
+    /// Keeps the object if the candidate knows this version.
+    fn keep(&mut self, object: Option<Object>) {
+        let is_known = |object: &Object| version_of(object) == self.candidate.version();
+        if let Some(object) = object.filter(is_known) {
+            self.latest = Some(object);
+        }
+    }
+
+    /// Updates the fence, the metrics and the log.
+    fn publish(&mut self) {
+        let until = self.candidate.leads_until();
+        self.fence.set(until);
+        let leads = until.is_some();
+        self.metrics.leads.set(leads.into());
+        let has_led = std::mem::replace(&mut self.logged.leads, leads);
+        let (lease, holder) = (&self.lock.name, self.candidate.holder());
+        let is_new = *holder != self.logged.holder;
+        if leads && !has_led {
+            self.begun.send_replace(true);
+            tracing::info!(lease, "became leader");
+        } else if !leads && is_new && *holder != *self.lock.identity {
+            match holder.is_empty() {
+                true => tracing::info!(lease, "there is no leader"),
+                false => tracing::info!(lease, holder, "standing by"),
+            }
+        }
+        if is_new {
+            self.logged.holder = holder.to_owned();
+        }
+    }
+}

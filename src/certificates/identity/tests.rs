@@ -1,0 +1,90 @@
+//! What is made is valid, and what a client would reject is not. Also pairs for the tests of other files.
+
+use super::*;
+
+/// A self-signed pair for localhost, valid for an hour on both sides of now.
+pub(in crate::certificates) fn pair() -> (String, String) {
+    let now = Timestamp::now();
+    let hour = SignedDuration::from_hours(1);
+    pair_for("localhost", now - hour, now + hour)
+}
+
+/// A self-signed pair: certificate and key.
+pub(in crate::certificates) fn pair_for(
+    name: &str,
+    not_before: Timestamp,
+    not_after: Timestamp,
+) -> (String, String) {
+    let key = KeyPair::generate().unwrap();
+    let validity = (offset(not_before).unwrap(), offset(not_after).unwrap());
+    let certificate = parameters("test", vec![name.to_owned()], validity)
+        .unwrap()
+        .self_signed(&key)
+        .unwrap();
+    (certificate.pem(), key.serialize_pem())
+}
+
+#[test]
+fn a_certificate_is_valid_an_hour_ago_and_for_ninety_days() {
+    let now = Timestamp::from_second(1_795_246_772).unwrap();
+    let made = issue(&["a.b.svc".to_owned()], now).unwrap();
+    let validity = Validity {
+        not_before: now - BACKDATED,
+        not_after: now + LIFE,
+    };
+    assert_eq!(made.pair.validity(), validity);
+    assert!(made.is_valid_at(now));
+}
+
+#[test]
+fn names_and_addresses_are_in_the_certificate_and_others_are_not() {
+    let names = ["a.b.svc", "127.0.0.1", "::1"].map(str::to_owned);
+    let made = issue(&names, Timestamp::now()).unwrap();
+    let texts = (*made.texts).clone();
+    assert!(Identity::from_texts(texts.clone(), &names).is_ok());
+    let other = Identity::from_texts(texts, &["c.b.svc".to_owned()]).unwrap_err();
+    let message = other.to_string();
+    assert!(
+        message.starts_with("a client would reject the certificate: "),
+        "{message}"
+    );
+}
+
+#[test]
+fn an_authority_that_did_not_sign_is_noticed() {
+    let names = ["a.b.svc".to_owned()];
+    let made = issue(&names, Timestamp::now()).unwrap();
+    let other = issue(&names, Timestamp::now()).unwrap();
+    let [certificate, key, _] = (*made.texts).clone();
+    let mixed = [certificate, key, other.texts[2].clone()];
+    assert!(Identity::from_texts(mixed, &names).is_err());
+}
+
+#[test]
+fn a_key_is_never_in_the_debug_form() {
+    let made = issue(&["a.b.svc".to_owned()], Timestamp::now()).unwrap();
+    assert!(!format!("{made:?}").contains("PRIVATE KEY"));
+}
+
+/// The API server rejects a caBundle with such a certificate, and so every write of it.
+#[test]
+fn an_authority_whose_dates_alone_are_valid_is_omitted() {
+    let at = |text: &str| text.parse().unwrap();
+    let (chain, _) = pair_for(
+        "localhost",
+        at("2026-01-01T00:00:00Z"),
+        at("2027-01-01T00:00:00Z"),
+    );
+    let good = certificates(chain.as_bytes()).unwrap().remove(0);
+    let mut bytes = good.to_vec();
+    let (length, bit_string, octet_string) = (bytes.len(), 0x03, 0x04);
+    let is_signature =
+        |&at: &usize| bytes[at] == bit_string && at + 2 + usize::from(bytes[at + 1]) == length;
+    let signature = (0..length - 2).find(is_signature).unwrap();
+    bytes[signature] = octet_string;
+    assert!(Validity::of(&bytes).is_some());
+    let bad = pem::encode(&pem::Pem::new("CERTIFICATE", bytes));
+    let found = Authority::all_in(format!("{bad}\n{chain}").as_bytes());
+    let found: Vec<_> = found.iter().map(|it| it.der.clone()).collect();
+    assert_eq!(found, [good]);
+}
