@@ -15,4 +15,4 @@ pub use address::{BindAddress, InvalidAddress};
 pub use check::{CertificateSource, Config, ConfigError, LeaderElection, MetricsSecurity};
 pub use command::Command;
 pub use flags::{HEALTH_ADDRESS, MigrateStorage, SERVING_CERTS, WEBHOOK_PORT};
-pub use values::{LogFormat, LogLevel};
+pub use values::LogFormat;

@@ -21,10 +21,10 @@ pub mod config;
 pub mod controller;
 #[cfg(test)]
 mod explorer;
-pub mod json;
 mod kinds;
 mod log_limit;
 pub mod manager;
+mod merge;
 pub mod migration;
 pub mod names;
 pub mod operators;

@@ -44,7 +44,7 @@ fuzz_target!(|input: &[u8]| {
 
 /// Checks that `text` converts as its tree does.
 fn check_text(kind: &Kind, text: &str, tree: Option<&Value>, to: &Version) {
-    let Ok(Envelope(object)) = serde_json::from_str(text) else {
+    let Ok(object) = serde_json::from_str::<Envelope<'_>>(text) else {
         assert_eq!(tree.and_then(Value::as_object), None, "no members are read");
         return;
     };
@@ -57,10 +57,6 @@ fn check_text(kind: &Kind, text: &str, tree: Option<&Value>, to: &Version) {
             let object: Value = serde_json::from_slice(written).expect("writes JSON");
             assert_eq!(object, by_tree.object);
             assert_eq!(by_text.data_left_out, by_tree.data_left_out);
-        }
-        (Err(ConversionError::UnreadableSpec { problem, .. }), Ok(_)) => {
-            // Too large for the webhook; no other fuzzer input is that large.
-            assert!(problem.starts_with("more than"), "{problem}");
         }
         (Err(by_text), Err(by_tree)) => assert_eq!(by_text, by_tree),
         (by_text, by_tree) => panic!("{by_text:?} by text, {by_tree:?} by tree"),
@@ -123,7 +119,11 @@ fn lossless(kind: &Kind, object: &Value, to: &Version) -> Option<Value> {
     let Converted {
         object,
         data_left_out,
-    } = convert(kind, object.clone(), to).expect("is converted");
+    } = match convert(kind, object.clone(), to) {
+        // More values than the webhook reads, with those of foreign data.
+        Err(ConversionError::UnreadableSpec { .. }) => return None,
+        converted => converted.expect("is converted"),
+    };
     (!data_left_out).then_some(object)
 }
 

@@ -6,6 +6,7 @@
 //! possible values, so that nearly every mutation gives a useful object.
 #![forbid(unsafe_code)]
 
+pub mod controllers;
 pub mod json;
 pub mod resources;
 pub mod reviews;

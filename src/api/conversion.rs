@@ -20,7 +20,6 @@ pub use spec::{
 
 use super::kind::{Kind, Version};
 pub use super::raw::ANNOTATIONS_LIMIT_BYTES;
-use crate::json::Json;
 
 /// A converted object.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,9 +38,11 @@ pub struct Converted {
 /// `object` is not a JSON object with an `apiVersion` of this kind. The content of spec, status
 /// and metadata never causes an error.
 pub fn convert(kind: &Kind, object: Value, to: &Version) -> Result<Converted, ConversionError> {
+    let text = object.to_string();
+    let not_an_object = |_| ConversionError::NotAnObject { kind: kind.kind };
+    let envelope = serde_json::from_str(&text).map_err(not_an_object)?;
     let mut out = Vec::new();
-    let ConvertedText { data_left_out, .. } =
-        convert_into(&mut out, kind, Json::from(&object), to)?;
+    let ConvertedText { data_left_out, .. } = convert_into(&mut out, kind, envelope, to)?;
     Ok(Converted {
         object: serde_json::from_slice(&out).unwrap_or_default(),
         data_left_out,

@@ -1,5 +1,5 @@
 //! The API: types of the eight versions, with schemas, defaults, conversion and validation rules.
-//! Pure: no I/O, no clock, no client. Depends on `json`, `bounded` and `kinds` only.
+//! Pure: no I/O, no clock, no client. Depends on `bounded` and `kinds` only.
 //! Used by `controller`, `migration`, `operators`, `packaging` and `webhook`.
 
 pub mod conversion;

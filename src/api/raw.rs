@@ -2,18 +2,14 @@
 //! Does not interpret the members.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::io;
 use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{
-    DeserializeSeed as _, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor,
-};
+use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
-
-pub use crate::json::Text;
-use crate::json::{Json, Member, Reader, Reading};
+use serde_json::value::{RawValue, to_raw_value};
 
 /// Limit of the API server for all annotations of an object together, keys and values
 /// (apimachinery's `TotalAnnotationSizeLimitB`).
@@ -24,150 +20,128 @@ pub const ANNOTATIONS_LIMIT_BYTES: usize = 256 * 1024;
 /// ten times its size in memory.
 const MOST_MEMBERS: usize = ANNOTATIONS_LIMIT_BYTES / 4;
 
-/// An object of the API of which little is parsed: the names of its members, and those of its metadata. All
-/// else is left as text ([`Json::Unparsed`]). If a name occurs twice, the last one counts, as in
-/// `serde_json::Value` and in Go.
-#[derive(Debug)]
-pub struct Envelope<'a>(pub Json<'a>);
+/// A string that borrows from its source if possible.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Unquoted(EnvelopeVisitor))
+/// The members of an object, as text. If a name occurs twice, the last one counts, as in
+/// `serde_json::Value` and in Go.
+#[derive(Debug, Default, Serialize)]
+pub struct Members<'a>(BTreeMap<Cow<'a, str>, Cow<'a, RawValue>>);
+
+impl<'a> Members<'a> {
+    /// The members of the object that `text` is.
+    ///
+    /// # Errors
+    /// It is not an object, or has more members than could be stored.
+    pub fn of(text: &'a str) -> serde_json::Result<Self> {
+        let Structured(members) = serde_json::from_str(text)?;
+        Ok(members)
+    }
+
+    /// The JSON text of a member.
+    pub fn json(&self, name: &str) -> Option<&str> {
+        Some(self.0.get(name)?.get())
+    }
+
+    /// The content of a member that is a string.
+    pub fn text(&self, name: &str) -> Option<Cow<'_, str>> {
+        text(self.0.get(name)?)
+    }
+
+    /// The names, and the content of those that are strings.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, Option<Cow<'_, str>>)> {
+        let members = self.0.iter();
+        members.map(|(name, value)| (name.as_ref(), text(value)))
+    }
+
+    /// Adds or replaces a member.
+    pub fn set(&mut self, name: &'a str, value: Box<RawValue>) {
+        self.0.insert(Cow::Borrowed(name), Cow::Owned(value));
+    }
+
+    /// Removes a member.
+    pub fn remove(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
-struct EnvelopeVisitor;
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
 
-impl<'de> Visitor<'de> for EnvelopeVisitor {
-    type Value = Envelope<'de>;
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members<'de>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Envelope<'de>, A::Error> {
-        Reading(Depth::Object).visit_map(members).map(Envelope)
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+        let mut members = BTreeMap::new();
+        while let Some((Text(name), value)) = map.next_entry::<_, &RawValue>()? {
+            members.insert(name, Cow::Borrowed(value));
+            if members.len() > MOST_MEMBERS {
+                return Err(A::Error::custom("too many members in one object"));
+            }
+        }
+        Ok(Members(members))
     }
 }
 
-impl Envelope<'_> {
-    /// Bytes of its text, without white space around members.
-    pub fn bytes(&self) -> usize {
-        bytes(&self.0)
-    }
-}
-
-fn bytes(json: &Json<'_>) -> usize {
-    match json {
-        Json::Object(members) => members
-            .iter()
-            .map(|(name, it)| name.len() + bytes(it))
-            .sum(),
-        Json::Unparsed(text) => text.len(),
-        _ => 0,
-    }
-}
-
-/// A JSON value; if it is an object, the names of its members are parsed, and all else is left as text.
+/// An object of the API of which little is parsed: the names of its members, and those of its metadata.
 #[derive(Debug)]
-pub struct Members<'a>(pub Json<'a>);
+pub struct Envelope<'a> {
+    /// Bytes of its text, without white space around members.
+    pub bytes: usize,
+    /// Its members, without `metadata` if that is an object or null.
+    pub members: Members<'a>,
+    /// The members of its metadata.
+    pub metadata: Members<'a>,
+}
 
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Reading(Depth::Members).deserialize(deserializer).map(Self)
+        let Structured(mut members) = Structured::<Members<'de>>::deserialize(deserializer)?;
+        let bytes =
+            |(name, json): (&Cow<'_, str>, &Cow<'_, RawValue>)| name.len() + json.get().len();
+        let bytes = members.0.iter().map(bytes).sum();
+        let metadata = match members.0.remove("metadata") {
+            Some(Cow::Borrowed(json)) if json.get().starts_with('{') => {
+                Members::of(json.get()).map_err(D::Error::custom)?
+            }
+            Some(json) if json.get() != "null" => {
+                members.0.insert("metadata".into(), json);
+                Members::default()
+            }
+            _ => Members::default(),
+        };
+        Ok(Self {
+            bytes,
+            members,
+            metadata,
+        })
     }
 }
 
-/// What is read of a value.
-#[derive(Debug, Clone, Copy)]
-enum Depth {
-    Object,
-    Members,
-}
-
-impl Reader for Depth {
-    fn member(self, name: &str, _before: &[(Cow<'_, str>, Json<'_>)]) -> Member<Self> {
-        match (self, name) {
-            (Self::Object, "metadata") => Member::Read(Self::Members),
-            _ => Member::Leave,
-        }
-    }
-
-    fn item(self) -> Member<Self> {
-        Member::Leave
-    }
-
-    fn limit(self) -> usize {
-        MOST_MEMBERS
-    }
-}
-
-/// Appends `value` as JSON to `out`. `value` is one whose serialization cannot fail.
-pub fn write_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    let _ = serde_json::to_writer(Tokens(out), value);
-}
-
-/// A writer for JSON tokens, three of four of which have one or two bytes. These are not copied with
-/// `memcpy`: musl's takes as long for one byte as for a hundred.
-struct Tokens<'a>(&'a mut Vec<u8>);
-
-impl io::Write for Tokens<'_> {
-    #[inline]
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match *bytes {
-            [byte] => self.0.push(byte),
-            [first, second] => self.0.extend([first, second]),
-            _ => self.0.extend_from_slice(bytes),
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.write_all(bytes)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A visitor of objects, lists and null whose errors do not quote a string that is found instead.
-/// serde's own errors quote all of it, and a hostile string may be long.
-pub(crate) struct Unquoted<V>(pub(crate) V);
-
-impl<'de, V: Visitor<'de>> Visitor<'de> for Unquoted<V> {
-    type Value = V::Value;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.expecting(formatter)
-    }
-
-    fn visit_str<E: Error>(self, _: &str) -> Result<V::Value, E> {
-        Err(E::invalid_type(Unexpected::Other("a string"), &self))
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
-        self.0.visit_unit()
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, values: A) -> Result<V::Value, A::Error> {
-        self.0.visit_seq(values)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<V::Value, A::Error> {
-        self.0.visit_map(members)
-    }
-}
-
-/// A value that must be a JSON object. The error for a string does not quote it, as in
-/// [`Unquoted`].
+/// A value that must be a JSON object. The error for a string does not quote it, unlike those of serde: a
+/// hostile string may be long.
 #[derive(Debug)]
 pub struct Structured<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Structured<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let visitor = Unquoted(StructuredVisitor(PhantomData));
+        let visitor = StructuredVisitor(PhantomData);
         deserializer.deserialize_any(visitor).map(Self)
     }
 }
@@ -181,9 +155,31 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for StructuredVisitor<T> {
         formatter.write_str("an object")
     }
 
+    fn visit_str<E: Error>(self, _: &str) -> Result<T, E> {
+        Err(E::invalid_type(Unexpected::Other("a string"), &self))
+    }
+
     fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<T, A::Error> {
         T::deserialize(MapAccessDeserializer::new(members))
     }
+}
+
+/// The content of a string.
+pub fn text(json: &RawValue) -> Option<Cow<'_, str>> {
+    // Anything else may be long, and would be read to the end.
+    let is_string = json.get().starts_with('"');
+    let Text(text) = is_string.then(|| serde_json::from_str(json.get()).ok())??;
+    Some(text)
+}
+
+/// The JSON text of `value`, whose serialization cannot fail.
+pub fn json(value: &(impl Serialize + ?Sized)) -> Box<RawValue> {
+    to_raw_value(value).unwrap_or_default()
+}
+
+/// Appends `value` as JSON to `out`. `value` is one whose serialization cannot fail.
+pub fn write_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    let _ = serde_json::to_writer(out, value);
 }
 
 /// Returns true only if `text` holds at most `limit` values. Counts without parsing, since a tree
@@ -212,21 +208,17 @@ mod tests {
 
     use super::*;
 
-    fn members(text: &str) -> Result<Json<'_>, serde_json::Error> {
-        serde_json::from_str(text).map(|Members(members)| members)
-    }
-
     #[test]
     fn of_two_members_with_one_name_the_last_counts() {
-        let few = members(r#"{"a": 1, "b": 2, "\u0061": 3}"#).unwrap();
-        assert_eq!(few.as_object().unwrap().len(), 2);
-        assert_eq!(few.get("a"), Some(&Json::Unparsed("3")));
+        let few = Members::of(r#"{"a": 1, "b": 2, "\u0061": 3}"#).unwrap();
+        assert_eq!(few.0.len(), 2);
+        assert_eq!(few.json("a"), Some("3"));
         let mut many: String = (0..40).map(|n| format!("\"k{n}\": 0,")).collect();
         many.push_str("\"k7\": 1");
         let many = format!("{{{many}}}");
-        let many = members(&many).unwrap();
-        assert_eq!(many.as_object().unwrap().len(), 40);
-        assert_eq!(many.get("k7"), Some(&Json::Unparsed("1")));
+        let many = Members::of(&many).unwrap();
+        assert_eq!(many.0.len(), 40);
+        assert_eq!(many.json("k7"), Some("1"));
     }
 
     #[test]
@@ -235,29 +227,27 @@ mod tests {
             let members: Vec<String> = (0..count).map(|n| format!("\"{n}\":0")).collect();
             format!("{{{}}}", members.join(","))
         };
-        let list = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
-        assert!(members(&object(MOST_MEMBERS)).is_ok());
-        assert!(members(&object(MOST_MEMBERS + 1)).is_err());
-        assert!(members(&list(MOST_MEMBERS)).is_ok());
-        assert!(members(&list(MOST_MEMBERS + 1)).is_err());
+        let envelope = |text: &str| serde_json::from_str::<Envelope<'_>>(text).map(drop);
+        let (most, more) = (object(MOST_MEMBERS), object(MOST_MEMBERS + 1));
+        assert!(Members::of(&most).is_ok());
+        assert!(Members::of(&more).is_err());
+        assert!(envelope(&format!(r#"{{"metadata":{most}}}"#)).is_ok());
+        assert!(envelope(&format!(r#"{{"metadata":{more}}}"#)).is_err());
     }
 
     #[test]
     fn of_an_object_the_members_and_those_of_its_metadata_are_parsed() {
         let text =
             r#"{"kind":"K","metadata":{"labels":{"a":"b"},"name":"n"},"spec":{"metadata":{}}}"#;
-        let Envelope(object) = serde_json::from_str(text).unwrap();
-        assert_eq!(
-            object.get("spec"),
-            Some(&Json::Unparsed(r#"{"metadata":{}}"#))
-        );
-        assert_eq!(
-            object.pointer("/metadata/labels"),
-            Some(&Json::Unparsed(r#"{"a":"b"}"#))
-        );
-        assert_eq!(object.to_string(), text);
-        let whole = "kindmetadatanamelabelsspec".len() + r#""K""n"{"a":"b"}{"metadata":{}}"#.len();
-        assert_eq!(Envelope(object).bytes(), whole);
+        let object: Envelope<'_> = serde_json::from_str(text).unwrap();
+        assert_eq!(object.members.json("spec"), Some(r#"{"metadata":{}}"#));
+        assert_eq!(object.members.json("metadata"), None);
+        assert_eq!(object.metadata.json("labels"), Some(r#"{"a":"b"}"#));
+        assert_eq!(object.metadata.text("name").as_deref(), Some("n"));
+        assert_eq!(object.metadata.text("labels"), None);
+        let whole =
+            "kindmetadataspec".len() + r#""K"{"labels":{"a":"b"},"name":"n"}{"metadata":{}}"#.len();
+        assert_eq!(object.bytes, whole);
     }
 
     #[test]
@@ -266,11 +256,14 @@ mod tests {
         let escaped = text.replace('x', "\\u0078");
         for text in [text, escaped] {
             let envelope = serde_json::from_str::<Envelope<'_>>(&text).unwrap_err();
-            let structured = serde_json::from_str::<Structured<Text<'_>>>(&text).unwrap_err();
-            for error in [envelope, structured] {
+            let members = Members::of(&text).unwrap_err();
+            for error in [envelope, members] {
                 let error = error.to_string();
-                let expected = "invalid type: a string, expected an object at line 1 column ";
-                assert!(error.starts_with(expected), "{error}");
+                assert!(
+                    error.starts_with("invalid type: a string, expected an object"),
+                    "{error}"
+                );
+                assert!(error.len() < 100, "{error}");
             }
         }
     }

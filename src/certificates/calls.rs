@@ -55,7 +55,7 @@ pub(super) async fn write(
     exists: bool,
 ) -> Result<Value, RequestError> {
     let path = path(at);
-    let collection = path.trim_end_matches(&format!("/{}", at.name));
+    let (collection, _) = path.rsplit_once('/').unwrap_or_default();
     let (verb, method, target) = match exists {
         true => ("replace", Method::PUT, &*path),
         false => ("create", Method::POST, collection),

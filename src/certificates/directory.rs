@@ -43,7 +43,7 @@ struct Watcher {
 }
 
 /// Serves the pair in `files`. Handshakes fail until it exists. The future reads the files at once and
-/// then every [`POLL_INTERVAL`], and never completes.
+/// then every 10 s, and never completes.
 pub fn directory(files: Files, metrics: Metrics) -> Source {
     let mut watcher = Watcher::new(files, metrics);
     let resolver = Arc::clone(&watcher.resolver);

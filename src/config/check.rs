@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use tracing::level_filters::LevelFilter;
+
 use super::address::BindAddress;
 use super::flags::{Flags, SERVING_CERTS};
-use super::values::{CertMode, LogFormat, LogLevel};
+use super::values::{CertMode, LogFormat};
 use crate::certificates::Files;
 use crate::operators::{OPERATORS, Operator, Settings};
 use crate::webhook::TlsVersion;
@@ -43,7 +45,7 @@ pub struct Config {
     /// Format of log lines.
     pub log_format: LogFormat,
     /// Minimum severity of logged events.
-    pub log_level: LogLevel,
+    pub log_level: LevelFilter,
     /// Flags that were given but have no effect.
     pub ignored_flags: Vec<&'static str>,
 }
@@ -97,16 +99,6 @@ pub enum ConfigError {
          API servers call webhooks over HTTP/1.1; leave the flag out or give false"
     )]
     Http2,
-    /// Two servers on one port.
-    #[error("{one} and {other} are both {address}; give each a port of its own")]
-    SameAddress {
-        /// The first flag.
-        one: &'static str,
-        /// The second flag.
-        other: &'static str,
-        /// The address of both.
-        address: BindAddress,
-    },
     /// `--controllers` contains an unknown controller.
     #[error("--controllers: there is no controller {name:?}; choose from {known}, or * for all")]
     UnknownController {
@@ -135,27 +127,17 @@ impl Config {
             max_replicas: flags.max_replicas,
             images: images(|name| std::env::var_os(name))?,
         };
-        let certificates = certificates(&flags);
-        let leader_election = leader_election(&flags, std::env::var("POD_NAMESPACE").ok())?;
-        let metrics_security = metrics_security(&flags);
-        let metrics_address = flags.metrics_bind_address.0;
-        let health_address = flags.health_probe_bind_address.0;
-        let webhook_address = flags.enable_webhooks.0.then_some(BindAddress {
+        let webhook_address = BindAddress {
             host: None,
             port: flags.webhook_port,
-        });
-        differ([
-            ("--health-probe-bind-address", &health_address),
-            ("--metrics-bind-address", &metrics_address),
-            ("--webhook-port", &webhook_address),
-        ])?;
+        };
         Ok(Self {
-            metrics_address,
-            metrics_security,
-            health_address,
-            leader_election,
-            certificates,
-            webhook_address,
+            metrics_security: metrics_security(&flags),
+            leader_election: leader_election(&flags, std::env::var("POD_NAMESPACE").ok())?,
+            certificates: certificates(&flags),
+            metrics_address: flags.metrics_bind_address.0,
+            health_address: flags.health_probe_bind_address.0,
+            webhook_address: flags.enable_webhooks.0.then_some(webhook_address),
             tls_min_version: flags.tls_min_version,
             kubeconfig: given(flags.kubeconfig),
             operators: select(&flags.controllers)?,
@@ -205,9 +187,10 @@ fn files(folder: &OsStr, certificate: &OsStr, key: &OsStr) -> Files {
 
 /// Returns `given`, or the default if it is empty, as in the scaffold's `--webhook-cert-path=""`.
 fn or_default<'a>(given: &'a OsStr, default: &'a str) -> &'a OsStr {
-    match given.is_empty() {
-        true => OsStr::new(default),
-        false => given,
+    if given.is_empty() {
+        OsStr::new(default)
+    } else {
+        given
     }
 }
 
@@ -220,23 +203,6 @@ fn certificates(flags: &Flags) -> CertificateSource {
             CertificateSource::Directory(files(folder, name, key))
         }
     }
-}
-
-/// Returns an error if two servers have the same address, since the second could not start.
-fn differ(addresses: [(&'static str, &Option<BindAddress>); 3]) -> Result<(), ConfigError> {
-    for (index, (other, address)) in addresses.iter().enumerate() {
-        let mut earlier = addresses.iter().take(index);
-        let same = earlier.find(|(_, earlier)| earlier == address);
-        let chosen = address.as_ref().filter(|address| address.port != 0);
-        if let (Some((one, _)), Some(address)) = (same, chosen) {
-            return Err(ConfigError::SameAddress {
-                one,
-                other,
-                address: address.clone(),
-            });
-        }
-    }
-    Ok(())
 }
 
 /// Treats an empty path as absent, as in a manifest whose value was left blank.
@@ -265,10 +231,10 @@ fn select(list: &str) -> Result<Vec<&'static dyn Operator>, ConfigError> {
         names(list).any(|given| given == "*" || given == name(operator))
     };
     let selected: Vec<_> = OPERATORS.iter().copied().filter(is_selected).collect();
-    match selected.is_empty() {
-        true => Err(ConfigError::NoController),
-        false => Ok(selected),
+    if selected.is_empty() {
+        return Err(ConfigError::NoController);
     }
+    Ok(selected)
 }
 
 /// The operand images in the environment. An empty variable counts as unset, as in a manifest
@@ -290,12 +256,11 @@ fn images(
 }
 
 fn namespaces(list: &str) -> Result<BTreeSet<String>, ConfigError> {
-    names(list)
-        .map(|name| match is_dns_label(name) {
-            true => Ok(name.to_owned()),
-            false => Err(ConfigError::InvalidNamespace(name.to_owned())),
-        })
-        .collect()
+    let names: BTreeSet<_> = names(list).map(str::to_owned).collect();
+    match names.iter().find(|name| !is_dns_label(name)) {
+        Some(name) => Err(ConfigError::InvalidNamespace(name.clone())),
+        None => Ok(names),
+    }
 }
 
 /// Reports whether `name` is an RFC 1123 label, as names of namespaces are.

@@ -39,19 +39,19 @@ impl Command {
         let command = Flags::command().mut_args(|flag| {
             // `--help` shows no values of the environment, which would differ between machines.
             let flag = flag.hide_env_values(true);
-            let is_boolean = flag.get_value_names().is_some_and(|names| names == [BOOL]);
-            let flag = match is_boolean {
-                true => flag
-                    .num_args(0..=1)
+            let flag = if flag.get_value_names().is_some_and(|names| names == [BOOL]) {
+                flag.num_args(0..=1)
                     .require_equals(true)
-                    .default_missing_value("true"),
-                false => flag,
+                    .default_missing_value("true")
+            } else {
+                flag
             };
             // Treats an empty variable as unset, as in a manifest whose value was left blank.
             let value = flag.get_env().and_then(std::env::var_os);
-            match value.is_some_and(|value| value.is_empty()) {
-                true => flag.env(Resettable::Reset),
-                false => flag,
+            if value.is_some_and(|value| value.is_empty()) {
+                flag.env(Resettable::Reset)
+            } else {
+                flag
             }
         });
         let matches = command.try_get_matches_from(arguments)?;

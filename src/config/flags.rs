@@ -6,10 +6,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use tracing::level_filters::LevelFilter;
 
 use super::address::OptionalAddress;
 use super::scaffold::ScaffoldFlags;
-use super::values::{BOOL, CertMode, GoBool, LogFormat, LogLevel};
+use super::values::{BOOL, CertMode, GoBool, LogFormat, log_level};
 use crate::operators::settings::MAX_REPLICAS;
 use crate::webhook::TlsVersion;
 
@@ -64,8 +65,7 @@ pub(super) struct Flags {
     pub(super) health_probe_bind_address: OptionalAddress,
 
     /// Enable leader election: of several replicas, only the holder of the Lease
-    /// quartet-operator.example.com reconciles. With --watch-label-selector, the name of the Lease
-    /// ends in an identity of that selector.
+    /// quartet-operator.example.com reconciles.
     #[arg(long, env, value_name = BOOL, default_value = "false")]
     pub(super) leader_elect: GoBool,
 
@@ -135,8 +135,8 @@ pub(super) struct Flags {
     pub(super) log_format: LogFormat,
 
     /// Minimum severity of logged events.
-    #[arg(long, env, value_name = "LEVEL", default_value = "info")]
-    pub(super) log_level: LogLevel,
+    #[arg(long, env, value_name = "LEVEL", default_value = "info", value_parser = log_level())]
+    pub(super) log_level: LevelFilter,
 
     #[command(flatten)]
     pub(super) scaffold: ScaffoldFlags,

@@ -3,8 +3,9 @@
 //! equivalent has its meaning, any other causes a warning.
 
 use clap::{Args, ValueEnum};
+use tracing::level_filters::LevelFilter;
 
-use super::values::{BOOL, GoBool, LogFormat, LogLevel};
+use super::values::{BOOL, GoBool, LogFormat};
 
 /// The flags as given.
 #[derive(Debug, Args)]
@@ -25,7 +26,7 @@ pub(super) struct ScaffoldFlags {
     /// Same as --log-level, unless that is given: debug, info, warn, error, panic, or a number,
     /// which means debug.
     #[arg(long, value_name = "LEVEL", value_parser = zap_level)]
-    zap_log_level: Option<LogLevel>,
+    zap_log_level: Option<LevelFilter>,
 
     /// Ignored: only a panic is logged with a stack trace.
     #[arg(long, value_name = "LEVEL")]
@@ -43,14 +44,14 @@ enum Encoder {
 }
 
 /// Like controller-runtime's `levelFlag`.
-fn zap_level(text: &str) -> Result<LogLevel, &'static str> {
+fn zap_level(text: &str) -> Result<LevelFilter, &'static str> {
     match text.to_lowercase().as_str() {
-        "debug" => Ok(LogLevel::Debug),
-        "info" => Ok(LogLevel::Info),
-        "warn" => Ok(LogLevel::Warn),
-        "error" | "panic" => Ok(LogLevel::Error),
+        "debug" => Ok(LevelFilter::DEBUG),
+        "info" => Ok(LevelFilter::INFO),
+        "warn" => Ok(LevelFilter::WARN),
+        "error" | "panic" => Ok(LevelFilter::ERROR),
         number => match number.parse::<u8>() {
-            Ok(1..) => Ok(LogLevel::Debug),
+            Ok(1..) => Ok(LevelFilter::DEBUG),
             _ => Err("give debug, info, warn, error, panic, or a number greater than 0"),
         },
     }
@@ -65,8 +66,8 @@ impl ScaffoldFlags {
         }
     }
 
-    pub(super) fn log_level(&self) -> Option<LogLevel> {
-        let devel = self.zap_devel.0.then_some(LogLevel::Debug);
+    pub(super) fn log_level(&self) -> Option<LevelFilter> {
+        let devel = self.zap_devel.0.then_some(LevelFilter::DEBUG);
         self.zap_log_level.or(devel)
     }
 

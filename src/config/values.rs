@@ -3,6 +3,8 @@
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use tracing::level_filters::LevelFilter;
 
 /// The source of the webhook server's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -23,19 +25,17 @@ pub enum LogFormat {
     Text,
 }
 
-/// The minimum severity of logged events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogLevel {
-    /// Errors that need action.
-    Error,
-    /// Errors that are retried.
-    Warn,
-    /// Important events.
-    Info,
-    /// Each reconcile and each request.
-    Debug,
-    /// Everything.
-    Trace,
+/// Reads the minimum severity of logged events.
+pub(super) fn log_level() -> impl TypedValueParser<Value = LevelFilter> {
+    let level = |name, help| PossibleValue::new(name).help(help);
+    let levels = PossibleValuesParser::new([
+        level("error", "Errors that need action"),
+        level("warn", "Errors that are retried"),
+        level("info", "Important events"),
+        level("debug", "Each reconcile and each request"),
+        level("trace", "Everything"),
+    ]);
+    levels.try_map(|name| name.parse::<LevelFilter>())
 }
 
 /// A boolean in the spellings that Go's `strconv.ParseBool` accepts. A flag without a value is true.

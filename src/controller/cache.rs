@@ -2,7 +2,7 @@
 //! of children; sends only list and watch requests.
 //! Used by `children`, `controllers`, `event_handlers`, `reconcile` and `state`.
 
-pub(crate) mod cached;
+pub mod cached;
 pub mod decode;
 pub mod informer;
 pub(crate) mod pod_failure;

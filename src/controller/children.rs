@@ -1,19 +1,15 @@
 //! The children of all resources: a cache for each type of child and one for pods, shared by all
-//! controllers, and the reserved names. No I/O.
+//! controllers. No I/O.
 //! Used by `controllers`, `event_handlers` and `reconcile`.
-
-pub(crate) mod reservations;
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::controller::cache::cached::{CachedChild, CachedPod, Owner, Watched, pod_index};
+use crate::controller::cache::cached::{CachedChild, CachedPod, Owner, pod_index};
 use crate::controller::cache::store::Store;
-use crate::controller::children::reservations::NameReservations;
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::object::ObjectKey;
-use crate::json::Json;
 use crate::operators::{
     ChildKind, ChildState, DEPLOYMENT, OPERATORS, ObservedChild, ObservedPod, ObservedWorkload,
     Owned, Problem, Reason, owned_by,
@@ -24,7 +20,6 @@ pub(crate) struct Children {
     /// One per type. A linear search of these few costs less than a map.
     stores: Vec<(ChildKind, Arc<Store<CachedChild>>)>,
     pub(crate) pods: Arc<Store<CachedPod>>,
-    pub(crate) reservations: NameReservations,
 }
 
 /// The caches of all types that the operators own.
@@ -41,7 +36,6 @@ impl Children {
         Children {
             stores: stores.collect(),
             pods: Arc::default(),
-            reservations: NameReservations::default(),
         }
     }
 
@@ -54,19 +48,6 @@ impl Children {
     pub(crate) fn store(&self, kind: ChildKind) -> Option<&Arc<Store<CachedChild>>> {
         let mut stores = self.stores.iter();
         Some(&stores.find(|(it, _)| *it == kind)?.1)
-    }
-
-    /// Polls `watch` so that objects are decoded as children of the type `kind`.
-    pub(crate) fn watched_as<F: Future>(
-        &self,
-        kind: ChildKind,
-        watch: F,
-    ) -> impl Future<Output = F::Output> + use<F> {
-        let watched = Watched {
-            kind,
-            store: self.store(kind).cloned().unwrap_or_default(),
-        };
-        CachedChild::watched_as(watched, watch)
     }
 
     /// UID and owner of the cached object with a child's name.
@@ -87,14 +68,14 @@ impl Children {
     /// Stores the API server's answer to a write in the cache, ahead of the watch event. Returns the
     /// fingerprint of the owned fields; `None` if the answer cannot be decoded.
     pub(crate) fn put_written(&self, kind: ChildKind, answer: &Value) -> Option<Fingerprint> {
-        let child = CachedChild::decode(kind, &Json::from(answer)).ok()?;
+        let child = CachedChild::decode(kind, answer.clone()).ok()?;
         let fingerprint = child.fingerprint;
-        self.put_decoded(kind, Arc::new(child));
+        self.put_decoded(kind, child);
         fingerprint
     }
 
     /// As [`Children::put_written`], for a decoded answer.
-    pub(crate) fn put_decoded(&self, kind: ChildKind, answer: Arc<CachedChild>) {
+    pub(crate) fn put_decoded(&self, kind: ChildKind, answer: CachedChild) {
         if let Some(store) = self.store(kind) {
             store.put_written(answer);
         }
@@ -117,44 +98,19 @@ impl Children {
     /// Whether the resource `uid` in `namespace` has a child with pods, and all such children have rolled
     /// out their latest spec with every pod available.
     pub(crate) fn is_rolled_out(&self, namespace: &str, uid: &str) -> bool {
-        self.are_all(namespace, uid, ObservedWorkload::is_complete)
+        let children = self.with_pods(namespace, uid);
+        let is_complete = |child: &Arc<CachedChild>| {
+            let workload = child.workload();
+            workload.is_some_and(ObservedWorkload::is_complete)
+        };
+        !children.is_empty() && children.iter().all(is_complete)
     }
 
-    /// Whether the resource has a child with pods, and all such children have enough available pods.
-    pub(crate) fn is_available(&self, namespace: &str, uid: &str) -> bool {
-        self.are_all(namespace, uid, ObservedWorkload::is_available)
-    }
-
-    /// Whether all children with pods, if any, have enough available pods and none of an earlier spec.
-    pub(crate) fn has_ended_rollout(&self, namespace: &str, uid: &str) -> bool {
-        !self.is_any(namespace, uid, |it| !it.is_updated() || !it.is_available())
-    }
-
-    /// Whether the resource has a child with pods, and no such child has pods of two specs or is paused.
-    pub(crate) fn has_no_rollout(&self, namespace: &str, uid: &str) -> bool {
-        self.are_all(namespace, uid, |it| it.is_updated() && !it.paused)
-    }
-
-    /// Whether a rollout of the resource makes no progress, or its pods cannot be created.
-    pub(crate) fn is_stalled(&self, namespace: &str, uid: &str) -> bool {
-        self.is_any(namespace, uid, |it| {
-            it.is_current() && (it.stalled.is_some() || it.replica_failure.is_some())
-        })
-    }
-
-    /// Whether the resource has a child with pods, and `are` is true for all such children.
-    fn are_all(&self, namespace: &str, uid: &str, are: impl Fn(&ObservedWorkload) -> bool) -> bool {
-        self.is_any(namespace, uid, |_| true) && !self.is_any(namespace, uid, |it| !are(it))
-    }
-
-    fn is_any(&self, namespace: &str, uid: &str, is: impl Fn(&ObservedWorkload) -> bool) -> bool {
-        let mut makers = self.stores.iter().filter(|(kind, _)| kind.has_pods);
-        makers.any(|(_, store)| {
-            let children = store.indexed(namespace, uid);
-            children
-                .iter()
-                .any(|child| child.workload().is_some_and(&is))
-        })
+    /// The children with pods of the resource `uid` in `namespace`.
+    pub(crate) fn with_pods(&self, namespace: &str, uid: &str) -> Vec<Arc<CachedChild>> {
+        let stores = self.stores.iter().filter(|(kind, _)| kind.has_pods);
+        let children = stores.flat_map(|(_, store)| store.indexed(namespace, uid));
+        children.collect()
     }
 
     /// The fingerprint of the owned fields of the child `kind` with the key `key`; `None` if the resource

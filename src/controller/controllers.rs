@@ -7,6 +7,7 @@
 mod resync;
 
 use std::collections::BTreeSet;
+use std::convert::identity;
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +21,13 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::controller::cache::cached::CachedResource;
+use crate::controller::cache::cached::{CachedResource, ReceivedChild};
 use crate::controller::cache::decode::{Decode, DecodeGuard};
 use crate::controller::cache::informer::{self, Change, Informer, Synced};
 use crate::controller::cache::store::Store;
 use crate::controller::cache::stored_version;
 use crate::controller::children::Children;
+use crate::controller::clock::Clock;
 use crate::controller::controllers::resync::resync;
 use crate::controller::event::{self, Recorder};
 use crate::controller::event_handlers::{EventHandlers, QueueHandle};
@@ -68,6 +70,8 @@ pub struct Options {
     pub namespaces: BTreeSet<String>,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
+    /// The time of conditions and Events.
+    pub clock: Clock,
     /// The workers start when this process leads. Caches and queues fill before.
     pub leadership: Leadership,
 }
@@ -108,7 +112,8 @@ pub async fn run(
 
     let caller = Caller::new(options.client.clone(), options.leadership.clone());
     let stopping = CancellationToken::new();
-    let (recorder, recorded) = Recorder::new(Arc::clone(&options.metrics));
+    let clock = Arc::clone(&options.clock);
+    let (recorder, recorded) = Recorder::new(Arc::clone(&clock), Arc::clone(&options.metrics));
     let mut running = Running {
         events: tokio::spawn(event::write(
             recorded,
@@ -128,6 +133,7 @@ pub async fn run(
         first_revision: Arc::new(FirstRevision::new(caller.clone(), namespace)),
         caller,
         recorder,
+        clock,
         children,
         metrics: Arc::clone(&options.metrics),
     };
@@ -262,14 +268,15 @@ fn watch_children(
 ) -> Vec<Synced> {
     let (children, namespace) = (&handlers.children, only_namespace(options));
     let mut synced: Vec<Synced> = Vec::new();
-    for (kind, store) in children.stores() {
+    for &(kind, ref store) in children.stores() {
         let handlers = Arc::clone(handlers);
-        let informer = Informer::new(kind.kind, Arc::clone(store), Arc::clone(&options.metrics));
-        synced.push(informer.synced());
         let (client, resource) = (options.watch_client.clone(), resource_of(kind));
         let stream = informer::watch(client, &resource, Some(CHILD_SELECTOR), namespace);
-        let run = informer.run(stream, move |change, _| handlers.child_changed(&change));
-        informers.spawn(children.watched_as(kind, run));
+        let informer = Informer::new(kind.kind, Arc::clone(store), Arc::clone(&options.metrics));
+        synced.push(informer.synced());
+        let cached = move |received: ReceivedChild| received.of_type(kind);
+        let handler = move |change: Change<_>, _| handlers.child_changed(&change);
+        informers.spawn(informer.run(stream, cached, handler));
     }
     let (handlers, store) = (Arc::clone(handlers), Arc::clone(&children.pods));
     let resource = ApiResource::erase::<Pod>(&());
@@ -344,7 +351,7 @@ where
 {
     let informer = Informer::new(kind, store, Arc::clone(&options.metrics));
     let synced = informer.synced();
-    informers.spawn(informer.run(stream, handler));
+    informers.spawn(informer.run(stream, identity, handler));
     synced
 }
 

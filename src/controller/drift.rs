@@ -1,9 +1,10 @@
 //! Drift detection: whether a child is as it was applied, and which field manager changes it. Pure.
 //! Used by `cache`, `children`, `legacy`, `reconcile` and `state`.
 
-pub(crate) mod absorb;
+pub mod absorb;
 pub(crate) mod field_conflict;
-pub(crate) mod fingerprint;
+pub mod fingerprint;
+mod fixed_hash;
 pub(crate) mod managed_fields;
 pub(crate) mod quantity;
 pub(crate) mod repairs;

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use crate::api::{Kind, Status};
 use crate::api_server::Location;
 use crate::bounded::cut;
-use crate::controller::clock;
+use crate::controller::clock::Clock;
 use crate::controller::metrics::{EventFate, Metrics};
 use crate::operators::{Reason, Resource, status};
 use quartet_http::Caller;
@@ -88,19 +88,25 @@ pub(super) type Recorded = mpsc::Receiver<(String, String, Value)>;
 #[derive(Clone)]
 pub(super) struct Recorder {
     queue: mpsc::Sender<(String, String, Value)>,
+    clock: Clock,
     metrics: Arc<Metrics>,
 }
 
 impl Recorder {
     /// A recorder and the receiver of its Events.
-    pub(super) fn new(metrics: Arc<Metrics>) -> (Self, Recorded) {
+    pub(super) fn new(clock: Clock, metrics: Arc<Metrics>) -> (Self, Recorded) {
         let (queue, recorded) = mpsc::channel(QUEUE);
-        (Self { queue, metrics }, recorded)
+        let recorder = Recorder {
+            queue,
+            clock,
+            metrics,
+        };
+        (recorder, recorded)
     }
 
     /// Records `notice` about `resource`, without waiting.
     pub(super) fn record(&self, kind: &Kind, resource: &Resource, notice: Notice) {
-        let now = clock::now();
+        let now = (self.clock)();
         let prefix = cut(&resource.name, PREFIX_LIMIT).trim_end_matches(['-', '.']);
         let name = format!("{prefix}.{:x}", now.as_nanosecond());
         let namespace = &resource.namespace;

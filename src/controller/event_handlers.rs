@@ -2,13 +2,9 @@
 //! change of a child its owner, and a child's name that becomes free the resources of that name.
 //! Used by `controllers` and `reconcile`.
 
-mod urgency;
-
 use std::sync::Arc;
+use std::time::Duration;
 
-use self::urgency::Urgency;
-#[cfg(test)]
-pub(super) use self::urgency::{COALESCE, POD, STEP_WHILE_WAITING};
 use crate::api::Kind;
 use crate::controller::cache::cached::{CachedChild, CachedPod, CachedResource, Owner, of_index};
 use crate::controller::cache::store::{Change, Store};
@@ -17,7 +13,10 @@ use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::{Priority, Queue};
 use crate::controller::state::ReconcileStates;
-use crate::controller::state::debounce::Others;
+
+/// Delay before a step of a rollout enqueues the owner. Steps come in bursts, and only the last one
+/// counts. The end of a rollout is not delayed. See decision 0005.
+pub(super) const COALESCE: Duration = Duration::from_millis(500);
 
 /// The queue and cache of one kind.
 pub(super) struct QueueHandle {
@@ -41,17 +40,6 @@ impl QueueHandle {
             resources: Arc::default(),
             states: Arc::default(),
         }
-    }
-
-    /// Whether many resources of the kind wait.
-    fn is_burst(&self) -> bool {
-        let (pending, queued) = (self.states.waiting(), self.queue.ready());
-        Others { pending, queued }.is_burst()
-    }
-
-    fn enqueue(&self, key: ObjectKey, priority: Priority, urgency: Urgency) {
-        let (delay, while_waiting) = urgency.delays(|| self.is_burst());
-        self.queue.add_later(key, priority, delay, while_waiting);
     }
 }
 
@@ -79,19 +67,19 @@ impl EventHandlers {
             Change::Updated { old, new }
                 if old.is_spec_equal(new) && controller.states.is_being_written(key, new) => {}
             Change::Added(_) if is_first_list => {
-                controller.enqueue(key.clone(), Priority::Low, Urgency::Now);
+                controller.queue.add(key.clone(), Priority::Low);
             }
-            _ => controller.enqueue(key.clone(), Priority::Normal, Urgency::Now),
+            _ => controller.queue.add(key.clone(), Priority::Normal),
         }
     }
 
     /// Enqueues the owner of a child, or its successor with the same name, which waits for the
     /// child to be deleted.
-    fn enqueue_owner(&self, namespace: &str, owner: &Owner, urgency: Urgency) {
+    fn enqueue_owner(&self, namespace: &str, owner: &Owner, delay: Duration) {
         if let Some((controller, key)) = self.queue_of(namespace, owner)
             && controller.resources.get(&key).is_some()
         {
-            controller.enqueue(key, Priority::Normal, urgency);
+            controller.queue.add_later(key, Priority::Normal, delay);
         }
     }
 
@@ -125,7 +113,7 @@ impl EventHandlers {
     fn enqueue_by_name(&self, child: &ObjectKey) {
         for controller in &self.controllers {
             if controller.resources.get(child).is_some() {
-                controller.enqueue(child.clone(), Priority::Normal, Urgency::Now);
+                controller.queue.add(child.clone(), Priority::Normal);
             }
         }
     }
@@ -144,22 +132,22 @@ impl EventHandlers {
             // Before the owner is enqueued.
             self.note_loss(child.meta.key.namespace(), owner);
         }
-        let urgency = match before.zip(after) {
-            Some((before, after)) if before.is_spec_equal(after) && after.is_rolling_out() => {
-                match (before.is_current(), after.is_current()) {
-                    // What it reports is of an earlier spec, and nobody acts on it.
-                    (_, false) => return,
-                    (true, true) => Urgency::Step,
-                    (false, true) => Urgency::FirstReport,
-                }
+        let mut delay = Duration::ZERO;
+        if let Some((before, after)) = before.zip(after)
+            && before.is_spec_equal(after)
+            && after.is_rolling_out()
+        {
+            if !after.is_current() {
+                // What it reports is of an earlier spec, and nobody acts on it.
+                return;
             }
-            _ => Urgency::Now,
-        };
+            delay = COALESCE;
+        }
         for child in [before, after].into_iter().flatten() {
             if let Some(owner) = &child.owner
                 && !after.is_some_and(|after| self.is_being_applied(owner, after))
             {
-                self.enqueue_owner(child.meta.key.namespace(), owner, urgency);
+                self.enqueue_owner(child.meta.key.namespace(), owner, delay);
             }
         }
         if let Some(before) = freed {
@@ -175,8 +163,6 @@ impl EventHandlers {
         {
             return;
         }
-        let failure = |pod: Option<&CachedPod>| pod.and_then(|pod| pod.failure.clone());
-        let fails_otherwise = failure(before) != failure(after);
         for pod in [before, after].into_iter().flatten() {
             let workload = pod.workload.as_deref().and_then(of_index);
             let workload =
@@ -184,12 +170,12 @@ impl EventHandlers {
             if let Some(workload) = workload
                 && let Some(owner) = &workload.owner
             {
-                let urgency = match workload.is_rolling_out() {
-                    true if fails_otherwise => Urgency::Soon,
-                    true => Urgency::Pod,
-                    false => Urgency::Now,
+                let delay = if workload.is_rolling_out() {
+                    COALESCE
+                } else {
+                    Duration::ZERO
                 };
-                self.enqueue_owner(pod.meta.key.namespace(), owner, urgency);
+                self.enqueue_owner(pod.meta.key.namespace(), owner, delay);
             }
         }
     }

@@ -17,7 +17,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 pub(crate) use self::conditions::{ConditionView, VisitConditions};
-use self::families::{Counters, Gauges, Histograms, Labels, Sources, gauge_value, labels};
+pub(super) use self::families::gauge_value;
+use self::families::{Counters, Gauges, Histograms, Labels, Sources, labels};
 pub(crate) use self::workqueue::{Backlog, QueueMetrics, ReadBacklog};
 use crate::metric::{registered, shown};
 use crate::operators::Owned;
@@ -209,7 +210,6 @@ impl Metrics {
         ] {
             family.get_or_create_owned(&labels);
         }
-        self.paced(controller, 0, 0);
         for Owned { kind, .. } in owned {
             self.field_conflicts
                 .get_or_create_owned(&of_child(controller, kind.kind));
@@ -264,13 +264,10 @@ impl Metrics {
         self.field_conflicts.get_or_create_owned(&labels).inc();
     }
 
-    /// Sets the numbers of running and waiting rollouts of a changed default.
-    pub(crate) fn paced(&self, controller: &str, rolling: usize, waiting: usize) {
-        for (state, count) in [("rolling", rolling), ("waiting", waiting)] {
-            let labels = labels([("controller", controller), ("state", state)]);
-            let gauge = self.paced_rollouts.get_or_create_owned(&labels);
-            gauge.set(gauge_value(count));
-        }
+    /// The number of rollouts of a changed default in this `state`.
+    pub(crate) fn paced(&self, controller: &str, state: &str) -> Gauge {
+        let labels = labels([("controller", controller), ("state", state)]);
+        self.paced_rollouts.get_or_create_owned(&labels)
     }
 
     /// Counts a failed list or watch of `kind`; `code` is the HTTP status, if any.

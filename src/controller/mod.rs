@@ -9,12 +9,12 @@
 pub mod backoff;
 pub mod cache;
 mod children;
-pub(crate) mod clock;
+mod clock;
 pub mod controllers;
-pub(crate) mod drift;
+pub mod drift;
 mod event;
 mod event_handlers;
-mod legacy;
+pub mod legacy;
 pub mod metrics;
 pub mod object;
 pub mod queue;
@@ -23,6 +23,7 @@ pub mod rights;
 mod state;
 
 pub use cache::stored_version::storage_version_hash;
+pub use clock::Clock;
 pub use controllers::{ControllersError, Options, run};
 pub use metrics::Metrics;
 pub use quartet_http::Leadership;

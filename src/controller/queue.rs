@@ -5,10 +5,8 @@
 //!   queue is bounded by the number of objects, and needs no limit.
 //! * A key in process is not handed out again. If it is added meanwhile, it is handed out after
 //!   [`Queue::done`], in the order of the addition.
-//! * FIFO within a priority, by the time at which a key became ready. While several priorities wait, an
-//!   item of a lower one follows [`HIGHER_PER_LOWER`] of higher ones.
-//! * A retry keeps a low priority, and has normal priority otherwise. What a reconcile asked for at a later
-//!   time precedes new keys when it is due, but keeps a low priority.
+//! * FIFO within a priority, by the time at which a key became ready.
+//! * A retry keeps the priority of the key.
 //!
 //! Used by `controllers`, `event_handlers` and `reconcile`.
 
@@ -23,8 +21,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+pub use self::slots::Priority;
 use self::slots::Slots;
-pub use self::slots::{HIGHER_PER_LOWER, Priority};
 use crate::controller::backoff::ObjectBackoff;
 use crate::controller::metrics::{Metrics, QueueMetrics};
 
@@ -77,38 +75,17 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             .change(|state, now| state.add(key, priority, Duration::ZERO, now));
     }
 
-    /// As [`Queue::add_later`], for workers: a key that was handed out with a low priority keeps it, and any
-    /// other has normal priority.
+    /// As [`Queue::add_later`], for workers: a key that was handed out with a low priority keeps it.
     pub fn add_after(&self, key: K, delay: Duration) {
-        self.retry_after(key, delay, Priority::Normal);
-    }
-
-    /// As [`Queue::add_after`], after a success: a key of normal priority has high priority when it is
-    /// due.
-    pub fn requeue_after(&self, key: K, delay: Duration) {
-        let raised = match delay.is_zero() {
-            true => Priority::Normal,
-            false => Priority::High,
-        };
-        self.retry_after(key, delay, raised);
-    }
-
-    fn retry_after(&self, key: K, delay: Duration, not_low: Priority) {
         self.metrics.retries.inc_by(u64::from(!delay.is_zero()));
         self.shared
-            .change(|state, now| state.retry(key, delay, not_low, now));
+            .change(|state, now| state.retry(key, delay, now));
     }
 
-    /// Adds a key that is due after `delay`, or after `while_waiting` if it waits already. Keeps an
-    /// earlier due time.
-    pub fn add_later(&self, key: K, priority: Priority, delay: Duration, while_waiting: Duration) {
-        self.shared.change(|state, now| {
-            let delay = match state.slots.is_waiting(&key) {
-                true => while_waiting,
-                false => delay,
-            };
-            state.add(key, priority, delay, now);
-        });
+    /// Adds a key that is due after `delay`. Keeps an earlier due time.
+    pub fn add_later(&self, key: K, priority: Priority, delay: Duration) {
+        self.shared
+            .change(|state, now| state.add(key, priority, delay, now));
     }
 
     /// Adds a key whose reconcile failed, due after its back-off, at the latest after `at_most`.
@@ -117,7 +94,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         self.shared.change(|state, now| {
             let delay = state.backoff.next_delay(key.clone());
             let delay = at_most.map_or(delay, |at_most| delay.min(at_most));
-            state.retry(key, delay, Priority::Normal, now);
+            state.retry(key, delay, now);
         });
     }
 
@@ -169,21 +146,13 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             }
         });
     }
-
-    /// The number of keys that a worker could take now.
-    pub fn ready(&self) -> u32 {
-        u32::try_from(self.shared.state.lock().slots.available()).unwrap_or(u32::MAX)
-    }
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
-    /// Adds a key again with the priority `not_low`, or with a low one if it was handed out with that.
-    fn retry(&mut self, key: K, delay: Duration, not_low: Priority, now: Instant) {
-        let priority = match self.slots.priority_in_work(&key) {
-            Some(Priority::Low) => Priority::Low,
-            _ => not_low,
-        };
-        self.add(key, priority, delay, now);
+    /// Adds a key again with the priority with which it was handed out.
+    fn retry(&mut self, key: K, delay: Duration, now: Instant) {
+        let priority = self.slots.priority_in_work(&key);
+        self.add(key, priority.unwrap_or(Priority::Normal), delay, now);
     }
 
     fn add(&mut self, key: K, priority: Priority, delay: Duration, now: Instant) {

@@ -22,9 +22,10 @@ use crate::api::Version;
 use crate::api::conversion::{self, DATA_ANNOTATION};
 use crate::api_server::{RequestError, found};
 use crate::controller::cache::cached::{CachedResource, Meta};
-use crate::controller::drift::repairs::Decision;
+use crate::controller::drift::repairs::{Decision, Repairs};
 use crate::controller::legacy::finalizers;
 use crate::controller::object::ObjectKey;
+use crate::controller::state::Repaired;
 use crate::operators::{self, ChildSummary, Reason, Resource, Summary, ValidationError, status};
 use apply::{ApplyError, Ensured};
 pub(crate) use first_revision::FirstRevision;
@@ -47,7 +48,7 @@ impl Reconciler {
         if let Some(left) = self.states.held(key, uid) {
             return Ok(Action::Held(left));
         }
-        // The resource may have been deleted during this reconcile, before it reserved a name.
+        // The resource may have been deleted during this reconcile.
         let is_gone = || {
             let now = self.resources.get(key);
             now.is_none_or(|now| now.meta.uid != cached.meta.uid)
@@ -58,18 +59,19 @@ impl Reconciler {
                 self.forget(&cached);
             }
         }
-        let waited = self.pacer.reconcile_begins(key);
+        self.pacer.reconcile_begins(key);
         let next = self.reconcile_as_read(&cached).await;
-        let has_ended = self.children.has_ended_rollout(key.namespace(), uid);
-        self.pacer.reconcile_ended(key, waited, has_ended);
+        let children = self.children.with_pods(key.namespace(), uid);
+        let is_rolling = children.iter().any(|child| pacing::is_rolling(child));
+        self.pacer.reconcile_ended(key, is_rolling);
         if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
             self.states.hold(key, uid, asked);
         }
-        match is_gone() {
+        if is_gone() {
             // A new resource of that name has its own event.
-            true => next.map(|_| Action::AwaitChange),
-            false => next,
+            return next.map(|_| Action::AwaitChange);
         }
+        next
     }
 
     async fn reconcile_as_read(&self, cached: &CachedResource) -> Result<Action, Failure> {
@@ -93,11 +95,7 @@ impl Reconciler {
         let read: Value = serde_json::from_str(&cached.spec).unwrap_or_default();
         let version = self.version_of(cached);
         let resource = self.resource(cached, version, &read);
-        let spec = cached.spec_hash();
-        let (desired, ensured) = match self.remembered(&resource, spec) {
-            Some((children, ensured)) => (Ok(children), Some(Ok(ensured))),
-            None => self.apply_desired(&resource, version, (&read, spec)).await,
-        };
+        let (desired, ensured) = self.apply_desired(&resource, version, &read).await;
         let mut outcome = match (&desired, ensured) {
             (Ok(children), Some(ensured)) => {
                 if self.becomes_ready(&resource, children)
@@ -152,18 +150,19 @@ impl Reconciler {
         &self,
         resource: &Resource,
         version: &Version,
-        (read, spec): (&Value, u64),
+        read: &Value,
     ) -> (Summary, Option<Result<Ensured, ApplyError>>) {
         // First in the version that was read, so that errors name its fields, and again in the hub
         // version.
         let errors = version.validate(read);
-        let desired = match errors.is_empty() {
-            true => self.operator.desired(resource, &self.settings),
-            false => Err(ValidationError::Invalid(errors)),
+        let desired = if errors.is_empty() {
+            self.operator.desired(resource, &self.settings)
+        } else {
+            Err(ValidationError::Invalid(errors))
         };
         let ensured = match &desired {
             Ok(children) if resource.paused.is_none() => {
-                Some(self.ensure(resource, children, spec).await)
+                Some(self.ensure(resource, children).await)
             }
             _ => None,
         };
@@ -180,16 +179,10 @@ impl Reconciler {
         !is_told && is_rolled_out()
     }
 
-    /// Releases the names and the state of a resource that is deleted.
+    /// Releases the state of a resource that is deleted.
     pub(crate) fn forget(&self, resource: &CachedResource) {
         let (key, uid) = (&resource.meta.key, &resource.meta.uid);
-        for child in self.children.reservations.release_all(uid) {
-            self.repairs.forget(&child);
-        }
-        self.memos.forget(uid);
-        self.pacer.ended(key);
-        self.repeated_statuses.forget(key);
-        self.stripped.forget(key);
+        self.pacer.forget(key);
         self.states.forget(key, uid);
     }
 
@@ -227,8 +220,9 @@ impl Reconciler {
             return Ok(None);
         };
         let key = &cached.meta.key;
+        let what = || (Repaired::Finalizers, 0);
         if !deleting {
-            match self.stripped.decide(key, 0) {
+            match self.states.repairs(key, uid, what(), Repairs::next) {
                 Decision::Apply => {}
                 Decision::Wait(_, left) => return Ok(Some(left)),
                 Decision::Investigate(left) => {
@@ -245,7 +239,7 @@ impl Reconciler {
             .json_patch(at, Part::Object, manager, &operations);
         let patched: Option<IgnoredAny> = found(patched.await)?;
         if patched.is_some() {
-            self.stripped.applied(key, 0);
+            self.states.repairs(key, uid, what(), Repairs::applied);
         }
         Ok(None)
     }

@@ -15,9 +15,10 @@ pub fn rights(kinds: &[&Kind], owned: &[Owned]) -> Vec<PolicyRule> {
     for kind in kinds {
         let part = |subresource: &str| format!("{}/{subresource}", kind.plural);
         // To remove a finalizer of an older operator.
-        let verbs: &[&str] = match finalizers::exists_for(kind) {
-            true => &["list", "patch", "watch"],
-            false => &["list", "watch"],
+        let verbs: &[&str] = if finalizers::exists_for(kind) {
+            &["list", "patch", "watch"]
+        } else {
+            &["list", "watch"]
         };
         rules.push(rule(kind.group, kind.plural, verbs));
         rules.push(rule(kind.group, &part("status"), &["patch"]));
@@ -30,9 +31,10 @@ pub fn rights(kinds: &[&Kind], owned: &[Owned]) -> Vec<PolicyRule> {
 
 fn of_child(Owned { kind, optional }: &Owned) -> PolicyRule {
     // `create` for an apply that creates, `get` to resolve the ownership of a name.
-    let verbs: &[&str] = match optional {
-        true => &["create", "delete", "get", "list", "patch", "watch"],
-        false => &["create", "get", "list", "patch", "watch"],
+    let verbs: &[&str] = if *optional {
+        &["create", "delete", "get", "list", "patch", "watch"]
+    } else {
+        &["create", "get", "list", "patch", "watch"]
     };
     rule(kind.group, kind.plural, verbs)
 }

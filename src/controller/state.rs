@@ -13,29 +13,21 @@ use tokio::time::Instant;
 
 use crate::controller::cache::cached::{CachedChild, CachedResource, Owner};
 use crate::controller::drift::fingerprint::Fingerprint;
+use crate::controller::drift::repairs::Repairs;
 use crate::controller::object::ObjectKey;
-use crate::controller::state::debounce::{Difference, Others, StatusDebounce};
+use crate::controller::state::debounce::StatusDebounce;
 use crate::operators::{Child, ChildKind, Observed, Problem, Reason, Resource};
 
 /// Retry interval of an external blocker (a name or port that is taken, a quota); ± 20 %, so that
 /// many of them do not retry at once.
 const BLOCKED_RETRY: Duration = Duration::from_secs(15);
-/// How long a problem is reported while the next attempt waits for a slot: its cause may be gone.
+/// How long a problem is reported while the next attempt waits for other rollouts: its cause may be gone.
 const ATTEMPT_KEPT: Duration = Duration::from_secs(1800);
-/// As [`ATTEMPT_KEPT`], for a cause that usually ends. Longer than the wait for a slot that is free.
-const FAILURE_KEPT: Duration = Duration::from_secs(60);
 
 /// The states of all resources of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct ReconcileStates {
-    known: Mutex<Known>,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    by_resource: HashMap<ObjectKey, ReconcileState>,
-    /// Number of resources with a pending status.
-    waiting: u32,
+    by_resource: Mutex<HashMap<ObjectKey, ReconcileState>>,
 }
 
 #[derive(Debug, Default)]
@@ -45,6 +37,8 @@ struct ReconcileState {
     /// Applies that the API server changed on admission, and the results. The same body is not
     /// sent again while the result is unchanged.
     rewritten: Vec<ServerMutated>,
+    /// Recent repairs of what another writer may keep changing.
+    repairs: HashMap<Repaired, Repairs>,
     /// A status that differs from the stored one and has not been written.
     pending: Option<StatusDebounce>,
     /// The write that is sent but not answered.
@@ -69,6 +63,17 @@ struct Blocked {
     attempt: Attempt,
     blocker: Blocker,
     until: Instant,
+}
+
+/// What is repaired when another writer has changed it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Repaired {
+    /// A child with this name.
+    Child(ChildKind, Box<str>),
+    /// The status.
+    Status,
+    /// The finalizers: that of an older operator, which may still run, is removed.
+    Finalizers,
 }
 
 /// What blocks a child.
@@ -191,6 +196,26 @@ impl ReconcileStates {
         is_it.unwrap_or_default()
     }
 
+    /// Calls `with` with the repairs of `what` to the state `desired`, and the current time. Another desired
+    /// state starts a new count.
+    pub(crate) fn repairs<T>(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        (what, desired): (Repaired, u64),
+        with: impl FnOnce(&mut Repairs, Instant) -> T,
+    ) -> T {
+        let now = Instant::now();
+        self.change_of(key, uid, |state| {
+            let repairs = state.repairs.entry(what);
+            let repairs = repairs.or_insert_with(|| Repairs::new(desired, now));
+            if repairs.desired != desired {
+                *repairs = Repairs::new(desired, now);
+            }
+            with(repairs, now)
+        })
+    }
+
     /// Whether the last apply of the child had this body and this result.
     pub(crate) fn is_rewritten(&self, resource: &Resource, rewritten: &ServerMutated) -> bool {
         let is_rewritten = |state: &ReconcileState| Some(state.rewritten.contains(rewritten));
@@ -199,7 +224,7 @@ impl ReconcileStates {
     }
 
     /// The blocker of the last attempt with the same inputs, and the time until the next one; zero if it is
-    /// due. It is forgotten [`ATTEMPT_KEPT`] or [`FAILURE_KEPT`] later.
+    /// due. It is forgotten [`ATTEMPT_KEPT`] later.
     pub(crate) fn blocked(
         &self,
         resource: &Resource,
@@ -208,11 +233,7 @@ impl ReconcileStates {
         self.read(&key_of(resource), &resource.uid, |state| {
             let blocked = state.blocked.as_deref();
             let is_known = |it: &&Blocked| {
-                let kept = match it.blocker {
-                    Blocker::Failing(_) => FAILURE_KEPT,
-                    Blocker::Problem(_) | Blocker::Rollout => ATTEMPT_KEPT,
-                };
-                it.attempt == *attempt && time_until(it.until + kept).is_some()
+                it.attempt == *attempt && time_until(it.until + ATTEMPT_KEPT).is_some()
             };
             let blocked = blocked.filter(is_known)?;
             let wait = time_until(blocked.until).unwrap_or_default();
@@ -241,32 +262,21 @@ impl ReconcileStates {
         self.change(resource, |state| state.blocked = None);
     }
 
-    /// Records that the status differs from the stored one, while `queued` other resources are ready in
-    /// the work queue. Returns the delay of the write, `None` if it is due.
+    /// Records that the status differs from the stored one. Returns the delay of the write, `None` if it is
+    /// due.
     pub(crate) fn status_differs(
         &self,
         resource: &Resource,
         observed: Observed,
         is_at_rest: bool,
-        difference: Difference,
-        queued: u32,
     ) -> Option<Duration> {
         let now = Instant::now();
-        let others = Others {
-            pending: self.waiting().saturating_sub(1),
-            queued,
-        };
         self.change(resource, |state| {
             let pending = state
                 .pending
                 .get_or_insert_with(|| StatusDebounce::new(now));
-            pending.wait(observed, is_at_rest, difference, others, now)
+            pending.wait(observed, is_at_rest, now)
         })
-    }
-
-    /// Number of resources with a pending status.
-    pub(crate) fn waiting(&self) -> u32 {
-        self.known.lock().waiting
     }
 
     /// Records that the stored status is up to date.
@@ -317,13 +327,9 @@ impl ReconcileStates {
 
     /// The resource `uid` was deleted.
     pub(crate) fn forget(&self, key: &ObjectKey, uid: &str) {
-        let mut known = self.known.lock();
-        let states = &mut known.by_resource;
+        let mut states = self.by_resource.lock();
         if states.get(key).is_some_and(|state| *state.uid == *uid) {
-            let state = states.remove(key);
-            if state.is_some_and(|state| state.pending.is_some()) {
-                known.waiting = known.waiting.saturating_sub(1);
-            }
+            states.remove(key);
         }
     }
 
@@ -333,8 +339,8 @@ impl ReconcileStates {
         uid: &str,
         read: impl FnOnce(&ReconcileState) -> Option<T>,
     ) -> Option<T> {
-        let known = self.known.lock();
-        let state = known.by_resource.get(key)?;
+        let states = self.by_resource.lock();
+        let state = states.get(key)?;
         (*state.uid == *uid).then(|| read(state))?
     }
 
@@ -348,13 +354,8 @@ impl ReconcileStates {
         uid: &str,
         change: impl FnOnce(&mut ReconcileState) -> T,
     ) -> T {
-        let mut known = self.known.lock();
-        let Known {
-            by_resource,
-            waiting,
-        } = &mut *known;
-        let state = by_resource.entry(key.clone()).or_default();
-        let waited = state.pending.is_some();
+        let mut states = self.by_resource.lock();
+        let state = states.entry(key.clone()).or_default();
         if *state.uid != *uid {
             *state = ReconcileState {
                 uid: uid.into(),
@@ -362,27 +363,23 @@ impl ReconcileStates {
             };
         }
         let result = change(state);
-        match (waited, state.pending.is_some()) {
-            (false, true) => *waiting = waiting.saturating_add(1),
-            (true, false) => *waiting = waiting.saturating_sub(1),
-            _ => {}
-        }
-        if state.is_empty() {
-            by_resource.remove(key);
+        if state.is_empty(Instant::now()) {
+            states.remove(key);
         }
         result
     }
 }
 
 impl ReconcileState {
-    fn is_empty(&self) -> bool {
+    fn is_empty(&self, now: Instant) -> bool {
         self.rewritten.is_empty()
+            && self.repairs.values().all(|repairs| repairs.is_over(now))
             && self.pending.is_none()
             && self.writing.is_none()
             && !self.has_lost_child
             && self.blocked.is_none()
             && self.unconfirmed.is_none()
-            && self.held_until.is_none_or(|until| until <= Instant::now())
+            && self.held_until.is_none_or(|until| until <= now)
     }
 }
 

@@ -6,7 +6,7 @@ use modelapi::ObjectId;
 use serde_json::{Value, json};
 
 use crate::api::shape::Shape;
-use crate::json::merge;
+use crate::merge::merge;
 use crate::operators::tests::{asking_for, at_path, service_on_and_off, smallest_spec};
 use crate::operators::{DEPLOYMENT, OPERATORS, Operator, Owned, SERVICE};
 

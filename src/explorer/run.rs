@@ -20,7 +20,7 @@ use super::settled::{hub_spec, is_settled};
 use super::wire::{Asked, Run, Signal, Wire};
 use crate::api::conversion::{DATA_ANNOTATION, convert, other};
 use crate::controller::{self, Leadership, Metrics, Options, storage_version_hash};
-use crate::json::merge;
+use crate::merge::merge;
 use crate::operators::Settings;
 
 /// Maximum time until the desired state is reached after a step or a fault.
@@ -72,6 +72,7 @@ impl Process {
         let client = modelapi::client(&run.server, &network);
         let (begins, begun) = watch::channel(leads.load(Ordering::SeqCst));
         let leading = Arc::clone(&leads);
+        let server = run.server.clone();
         let may_write = move || leading.load(Ordering::SeqCst).then_some(Duration::MAX);
         let options = Options {
             watch_client: client.clone(),
@@ -82,6 +83,7 @@ impl Process {
             max_concurrent_rollouts: 10,
             namespaces: BTreeSet::new(),
             metrics: Arc::new(Metrics::register(&mut Registry::default())),
+            clock: Arc::new(move || server.now()),
             leadership: Leadership::new(begun, may_write),
         };
         let task = tokio::spawn(controller::run(options, std::future::pending()));
@@ -216,11 +218,6 @@ fn change(plan: &Plan, object: Option<&Value>, fields: Value) -> Value {
 
 async fn explore(plan: &Plan) -> Outcome {
     let server = ApiServer::new(vec![definition(plan)]);
-    let started = tokio::time::Instant::now();
-    let epoch = server.now();
-    let _clock = crate::controller::clock::set(Box::new(move || {
-        epoch + jiff::SignedDuration::try_from(started.elapsed()).expect("a short time")
-    }));
     let pace = Pace {
         has_pods: plan.tempo.pods,
         ..Pace::default()

@@ -139,8 +139,6 @@ pub(super) async fn connect(
     kubeconfig: Option<&Path>,
     requests: &RequestCounter,
 ) -> Result<(Clients, Access), ClusterError> {
-    // rustls uses the first provider that is installed; another one may be linked in.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let mut config = found(kubeconfig).await?;
     config.headers.push((USER_AGENT, user_agent()));
     if let Some(plugin) = &config.auth_info.exec {
@@ -299,7 +297,6 @@ mod tests {
 
     #[tokio::test]
     async fn errors_of_a_kubeconfig_have_no_part_of_the_credentials_in_it() {
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let file = |user: &str| {
             format!(
                 "clusters: [{{name: a, cluster: {{server: 'https://127.0.0.1:1'}}}}]\n\
@@ -351,7 +348,6 @@ mod tests {
     #[test]
     fn a_proxy_is_rejected_with_its_host_and_without_its_password() {
         let mut config = Config::new("https://127.0.0.1:1".parse().expect("a URL"));
-        let _ = rustls::crypto::ring::default_provider().install_default();
         assert!(Access::of(&config).is_ok());
         let proxy = "http://user:secret@proxy.example.com:3128";
         config.proxy_url = Some(proxy.parse().expect("a URL"));

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use quartet_lease::{Election, ElectionLost, LeaseLock};
 use tokio::task::JoinHandle;
@@ -50,6 +51,7 @@ pub(super) fn run(
         max_concurrent_rollouts: config.max_concurrent_rollouts,
         namespaces: config.watch_namespaces.clone(),
         metrics: Arc::new(Metrics::register(registry)),
+        clock: Arc::new(Timestamp::now),
         leadership: leadership.unwrap_or_else(Leadership::sole),
     };
     async move {

@@ -51,6 +51,11 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// An error of the operating system while `doing` something.
+    pub(super) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { doing, source }
+    }
+
     /// The exit code of the process: [`EXIT_USAGE`], or 1.
     pub fn exit_code(&self) -> u8 {
         match self {

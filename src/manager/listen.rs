@@ -6,32 +6,20 @@ use std::io;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 
-use crate::budget::{HEALTH, METRICS, WEBHOOKS};
 use crate::config::BindAddress;
-
-/// Files besides the connections of clients: log, listeners, connections to the API server.
-const OTHER_FILES: usize = 128;
 
 /// Raises the limit of open files to the largest that the process may have, as programs in Go do. The
 /// limit of a container is often 1024, for which the connections of clients are too many: without a free
-/// file none is accepted, and so none is closed in favour of another.
+/// file none is accepted.
 pub(super) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         ..limit
     };
-    let limit = match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => raised.current,
-        Err(_) => limit.current,
-    };
-    let needed = HEALTH.connections + METRICS.connections + WEBHOOKS.connections + OTHER_FILES;
-    if let Some(limit) = limit.filter(|limit| *limit < needed as u64) {
-        tracing::warn!(
-            limit,
-            needed,
-            "the limit of open files (RLIMIT_NOFILE) is too low for all connections"
-        );
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        let limit = limit.current;
+        tracing::warn!(%error, limit, "cannot raise the limit of open files (RLIMIT_NOFILE)");
     }
 }
 

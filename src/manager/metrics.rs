@@ -2,12 +2,10 @@
 //! HTTP without it. Controllers and webhooks register their own metrics in the registry created here.
 
 mod access;
-mod cache;
 mod reviews;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -24,19 +22,17 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use self::access::Access;
-use super::process_metrics::ProcessMetrics;
+use super::process_metrics;
 use super::supervise::{Group, plain};
 use super::webhooks::until;
 use crate::budget::{METRICS, SCRAPE_BYTES, SCRAPES};
 use crate::certificates::{self, directory, in_memory};
 use crate::config::{Config, MetricsSecurity};
 use crate::names::METRICS_PATH;
-use crate::server::{Serving, Slot, long_body};
+use crate::server::{Serving, held};
 use crate::webhook::{ServeError, server_config};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// The last line of an answer.
-const END: &str = "# EOF\n";
 /// Longest wait for memory. Prometheus waits 10 s for the whole answer (`scrape_timeout`).
 const MEMORY_WAIT: Duration = Duration::from_secs(8);
 
@@ -49,7 +45,7 @@ pub(super) fn registry() -> Registry {
         ("arch", std::env::consts::ARCH),
     ]);
     registry.register("quartet_operator_build", "The build that is running", build);
-    registry.register_collector(Box::new(ProcessMetrics));
+    process_metrics::register(&mut registry);
     registry
 }
 
@@ -98,8 +94,6 @@ struct Served {
     access: Option<Access>,
     /// Bytes for answers that are written or sent.
     memory: Arc<Semaphore>,
-    /// Whether the last answer was cut. Only its beginning is logged.
-    is_cut: AtomicBool,
 }
 
 impl Served {
@@ -108,49 +102,14 @@ impl Served {
             registry,
             access,
             memory: Arc::new(Semaphore::new(SCRAPES * SCRAPE_BYTES)),
-            is_cut: AtomicBool::new(false),
         })
     }
 
-    /// All metrics, or the first that fit into [`SCRAPE_BYTES`].
     fn text(&self) -> Result<String, fmt::Error> {
-        let mut written = Bounded::default();
-        let encoded = encode(&mut written, &self.registry);
-        let (mut text, is_cut) = (written.text, written.is_full);
-        let was_cut = self.is_cut.swap(is_cut, Ordering::Relaxed);
-        if is_cut {
-            text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
-            text.push_str(END);
-            if !was_cut {
-                let limit = SCRAPE_BYTES;
-                tracing::warn!(
-                    limit,
-                    "the metrics are too long; the last ones are left out"
-                );
-            }
-        } else {
-            encoded?;
-        }
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
         text.shrink_to_fit();
         Ok(text)
-    }
-}
-
-/// A text that ends before it is longer than [`SCRAPE_BYTES`], with space for [`END`].
-#[derive(Default)]
-struct Bounded {
-    text: String,
-    is_full: bool,
-}
-
-impl fmt::Write for Bounded {
-    fn write_str(&mut self, part: &str) -> fmt::Result {
-        self.is_full |= self.text.len() + part.len() > SCRAPE_BYTES - END.len();
-        if self.is_full {
-            return Err(fmt::Error);
-        }
-        self.text.push_str(part);
-        Ok(())
     }
 }
 
@@ -162,13 +121,11 @@ fn router(registry: Registry, access: Option<Access>) -> Router {
 
 async fn scrape(State(served): State<Arc<Served>>, request: Request) -> Response {
     if let Some(access) = &served.access {
-        let path = request.uri().path();
-        let checked = access.check(request.method(), path, request.headers());
-        if let Err(denied) = checked.await {
-            return denied.into_response();
+        let denial = access.denial(request.method(), request.headers()).await;
+        if let Some(denial) = denial {
+            return denial;
         }
     }
-    let slot = request.extensions().get::<Arc<Slot>>().cloned();
     let longest = Arc::clone(&served.memory).acquire_many_owned(SCRAPE_BYTES as u32);
     let Ok(Ok(mut share)) = timeout(MEMORY_WAIT, longest).await else {
         let reason = "too many clients read the metrics slowly; try again\n";
@@ -183,7 +140,7 @@ async fn scrape(State(served): State<Arc<Served>>, request: Request) -> Response
     });
     match answer.await {
         Ok(Ok((text, share))) => {
-            let body = long_body(text, share, slot);
+            let body = held(text.into_bytes(), Some(share));
             ([(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response()
         }
         Ok(Err(_)) | Err(_) => {
@@ -242,18 +199,6 @@ mod tests {
         drop(held);
         let free = served.memory.available_permits();
         assert_eq!(free, SCRAPES * SCRAPE_BYTES);
-    }
-
-    #[test]
-    fn an_answer_beyond_its_limit_ends_with_its_last_whole_line() {
-        for (bytes, is_cut) in [(SCRAPE_BYTES - 64 * 1024, false), (SCRAPE_BYTES, true)] {
-            let served = Served::new(with_a_long_one(bytes), None);
-            let text = served.text().unwrap();
-            assert!(text.len() <= SCRAPE_BYTES && text.ends_with("\n# EOF\n"));
-            assert!(text.contains("\nquartet_operator_build_info{"));
-            assert_eq!(text.contains("long"), !is_cut);
-            assert_eq!(served.is_cut.load(Ordering::Relaxed), is_cut);
-        }
     }
 
     /// `SCRAPE_BYTES` leaves 200 KB for all other series.

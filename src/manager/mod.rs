@@ -4,7 +4,9 @@
 
 mod cluster;
 mod controllers;
-mod election;
+/// Public for a fuzz target.
+#[doc(hidden)]
+pub mod election;
 mod error;
 mod health;
 mod listen;
@@ -114,16 +116,9 @@ pub fn run(config: Config) -> Result<(), RunError> {
     result
 }
 
-fn no_signals(source: std::io::Error) -> RunError {
-    RunError::System {
-        doing: "listen for signals",
-        source,
-    }
-}
-
 fn listen_for_signals(runtime: &Runtime) -> Result<Signals, RunError> {
     let _context = runtime.enter();
-    Signals::listen().map_err(no_signals)
+    Signals::listen().map_err(RunError::system("listen for signals"))
 }
 
 async fn start_and_stop(
@@ -133,7 +128,8 @@ async fn start_and_stop(
     traces: Option<Traces>,
     webhook_runtime: Option<&Handle>,
 ) -> Result<(), RunError> {
-    tokio::spawn(log.obey_signals().map_err(no_signals)?);
+    let of_log = log.obey_signals();
+    tokio::spawn(of_log.map_err(RunError::system("listen for signals"))?);
     listen::raise_open_files();
     let mut registry = metrics::registry();
     let requests = RequestCounter::registered(&mut registry);
@@ -205,10 +201,10 @@ async fn start_and_stop(
 /// A check that passes until the stop begins.
 fn readiness(stopping: CancellationToken) -> Endpoint {
     Endpoint::new(names::READYZ).check("shutdown", StatusCode::SERVICE_UNAVAILABLE, move || {
-        match stopping.is_cancelled() {
-            true => Err("the process is stopping".to_owned()),
-            false => Ok(()),
+        if stopping.is_cancelled() {
+            return Err("the process is stopping".to_owned());
         }
+        Ok(())
     })
 }
 

@@ -1,24 +1,24 @@
 //! The parts of the process: named tasks that run until the process stops. The end of any part, by
 //! return, error or panic, stops the process; this file only reports which part ended and how.
 
-use std::collections::HashMap;
+use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 
+use futures::FutureExt as _;
 use tokio::runtime::Handle;
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::task::JoinSet;
 
 use quartet_http::error_report;
-
-type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
 /// A set of running parts. Dropping it aborts them.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
-    tasks: JoinSet<Outcome>,
-    /// Names of the tasks whose end has not been reported.
-    names: HashMap<Id, &'static str>,
+    tasks: JoinSet<Ended>,
+    /// Names of the parts whose end has not been reported.
+    running: Vec<&'static str>,
 }
 
 /// A part that ended.
@@ -26,19 +26,8 @@ pub(super) struct Parts {
 pub(super) struct Ended {
     /// Its name.
     pub(super) part: &'static str,
-    /// The kind of its end.
-    pub(super) how: How,
-}
-
-/// How a part ended.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum How {
-    /// It returned without an error.
-    Returned,
-    /// It returned this error.
-    Failed(String),
-    /// It panicked with this message.
-    Panicked(String),
+    /// Its error or panic; `None` if it returned without one.
+    pub(super) failure: Option<String>,
 }
 
 impl Parts {
@@ -51,22 +40,28 @@ impl Parts {
     ) where
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        let part = async move { part.await.map_err(Into::into) };
-        let task = self.tasks.spawn_on(part, runtime);
-        self.names.insert(task.id(), name);
+        self.running.push(name);
+        let part = AssertUnwindSafe(part).catch_unwind();
+        let ended = async move {
+            let failure = match part.await {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some(format!("failed: {}", error_report(&*error.into()))),
+                Err(panic) => Some(format!("panicked: {}", panic_message(&*panic))),
+            };
+            Ended {
+                part: name,
+                failure,
+            }
+        };
+        self.tasks.spawn_on(ended, runtime);
     }
 
     /// Waits for the next part to end; `None` when none is left. Cancel-safe.
     pub(super) async fn next_end(&mut self) -> Option<Ended> {
-        let (id, how) = match self.tasks.join_next_with_id().await? {
-            Ok((id, Ok(()))) => (id, How::Returned),
-            Ok((id, Err(error))) => (id, How::Failed(error_report(error.as_ref()))),
-            Err(error) => (error.id(), How::Panicked(panic_message(error))),
-        };
-        Some(Ended {
-            part: self.names.remove(&id).unwrap_or("unnamed"),
-            how,
-        })
+        // An error only after an abort.
+        let ended = self.tasks.join_next().await?.ok()?;
+        self.running.retain(|name| *name != ended.part);
+        Some(ended)
     }
 
     /// Aborts the running parts at their next await point.
@@ -76,29 +71,23 @@ impl Parts {
 
     /// The names of the parts that are still running, sorted.
     pub(super) fn running(&self) -> Vec<&'static str> {
-        let mut names: Vec<_> = self.names.values().copied().collect();
+        let mut names = self.running.clone();
         names.sort_unstable();
         names
     }
 }
 
-fn panic_message(error: JoinError) -> String {
-    let Ok(payload) = error.try_into_panic() else {
-        return "aborted".to_owned();
-    };
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
-    text.unwrap_or("not text").to_owned()
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("not text")
 }
 
 impl fmt::Display for Ended {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let part = self.part;
-        match &self.how {
-            How::Returned => write!(formatter, "{part} ended, though it should run for ever"),
-            How::Failed(error) => write!(formatter, "{part} failed: {error}"),
-            How::Panicked(message) => write!(formatter, "{part} panicked: {message}"),
-        }
+        let failure = self.failure.as_deref();
+        let how = failure.unwrap_or("ended, though it should run for ever");
+        write!(formatter, "{} {how}", self.part)
     }
 }
 

@@ -11,7 +11,6 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use scopeguard::ScopeGuard;
 use tokio::time::Instant;
 use tower::{BoxError, Service};
 use tracing::level_filters::LevelFilter;
@@ -89,56 +88,57 @@ where
         let is_watch = is_watch(request.uri());
         // Not `tracing::enabled!`: with a filter for each layer, it can make a layer miss the next event.
         let is_logged = Level::DEBUG <= LevelFilter::current();
-        let running = Running {
+        let mut exchange = Exchange {
             counter: self.counter.clone(),
             method: request.method().to_string(),
             host: Arc::clone(&self.host),
-            logged: is_logged.then(|| (request.uri().path().to_owned(), Instant::now())),
+            path: is_logged.then(|| request.uri().path().to_owned()),
+            began: Instant::now(),
+            code: NO_RESPONSE.to_owned(),
+            error: Some("the caller gave up".to_owned()),
         };
         // The span of the call that sends this request: kube's buffer runs in another task.
         let span = Span::current();
         let response = self.inner.call(request);
         Box::pin(async move {
-            // A caller that gives up, for example after a deadline, drops this future.
-            let running = scopeguard::guard(running, |running| {
-                running.ended(NO_RESPONSE, || "the caller gave up".to_owned());
-            });
             let response: Result<_, BoxError> = response.await.map_err(Into::into);
-            let running = ScopeGuard::into_inner(running);
-            match response {
-                Ok(response) => {
-                    let status = response.status();
-                    // Unsigned numbers become text in a trace.
-                    span.record("http.response.status_code", i64::from(status.as_u16()));
-                    running.ended(status.as_str(), String::new);
-                    Ok(checked(response, is_watch))
-                }
-                Err(error) => {
-                    running.ended(NO_RESPONSE, || error_report(&*error));
-                    Err(error)
-                }
-            }
+            exchange.error = response.as_ref().err().map(|error| error_report(&**error));
+            let response = response?;
+            let status = response.status();
+            // Unsigned numbers become text in a trace.
+            span.record("http.response.status_code", i64::from(status.as_u16()));
+            status.as_str().clone_into(&mut exchange.code);
+            Ok(checked(response, is_watch))
         })
     }
 }
 
-/// A request that was sent.
-struct Running {
+/// A request that was sent. It is counted and logged when it is dropped: after the response, or when the
+/// caller gives up, for example after a deadline.
+struct Exchange {
     counter: RequestCounter,
     method: String,
     /// Host and port of the API server.
     host: Arc<str>,
-    /// Its path without the query, and its start; `None` if requests are not logged.
-    logged: Option<(String, Instant)>,
+    /// Its path without the query; `None` if requests are not logged.
+    path: Option<String>,
+    began: Instant,
+    /// Status of the response, or [`NO_RESPONSE`].
+    code: String,
+    /// The reason if there is no response.
+    error: Option<String>,
 }
 
-impl Running {
-    /// Counts and logs the end. `error` is the reason if there is no response.
-    fn ended(self, code: &str, error: impl FnOnce() -> String) {
-        let (method, host) = (self.method, self.host);
-        if let Some((path, began)) = self.logged {
-            let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let error = Some(error()).filter(|error| !error.is_empty());
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        let labels = Labels {
+            code: std::mem::take(&mut self.code),
+            method: std::mem::take(&mut self.method),
+            host: Arc::clone(&self.host),
+        };
+        if let Some(path) = &self.path {
+            let took_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let (method, code, error) = (&labels.method, &labels.code, self.error.as_ref());
             tracing::debug!(
                 method,
                 path,
@@ -148,8 +148,6 @@ impl Running {
                 "request to the API server"
             );
         }
-        let code = code.to_owned();
-        let labels = Labels { code, method, host };
         self.counter.requests.get_or_create(&labels).inc();
     }
 }

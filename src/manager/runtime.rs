@@ -30,8 +30,5 @@ fn build(builder: &mut Builder) -> Result<Runtime, RunError> {
     builder
         .enable_all()
         .build()
-        .map_err(|source| RunError::System {
-            doing: "start threads",
-            source,
-        })
+        .map_err(RunError::system("start threads"))
 }

@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::error::RunError;
-use super::parts::{How, Parts};
+use super::parts::Parts;
 use super::traces::LAST_EXPORT;
 use crate::budget::Limits;
 use crate::server::{Counters, Serving};
@@ -182,7 +182,7 @@ impl Group {
         let mut died = None;
         let all_ended = async {
             while let Some(ended) = self.parts.next_end().await {
-                if ended.how != How::Returned {
+                if ended.failure.is_some() {
                     tracing::error!(part = ended.part, "{ended}");
                     died.get_or_insert(RunError::Died(ended.to_string()));
                 }

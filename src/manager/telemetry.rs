@@ -1,44 +1,55 @@
 //! Log lines: one structured line per event on standard error, with ISO 8601 time in UTC. Panics are
 //! logged the same way. Also exports spans if traces are enabled. Does not decide what is logged.
 
-mod lines;
-
 use std::backtrace::{Backtrace, BacktraceStatus};
-use std::io;
+use std::fmt::Debug;
+use std::io::{self, IsTerminal as _, Write};
 use std::panic::{self, PanicHookInfo};
 
 use opentelemetry_sdk::trace::SdkTracer;
+use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::dispatcher::{self, Dispatch};
+use tracing::field::Field;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, Registry, fmt};
 
-use self::lines::{JsonLines, SpanFields, write_text};
-use crate::config::{LogFormat, LogLevel};
+use crate::bounded::cut;
+use crate::config::LogFormat;
 use crate::trace_target::TRACES;
+
+/// Maximum bytes of a line. Some errors quote an answer of the API server, which may be longer.
+const LINE_BYTES: usize = 32 * 1024;
+/// Bytes that are written of a longer line.
+const BEGINNING_BYTES: usize = LINE_BYTES / 4;
 
 /// Changes the log level at run time.
 pub(super) struct LogControl {
     filter: reload::Handle<Targets, Registry>,
-    level: LogLevel,
+    level: LevelFilter,
 }
 
 /// Calls `prepare`, and sends its log events to standard error. For what happens before [`start`].
-pub(super) fn logged<T>(format: LogFormat, level: LogLevel, prepare: impl FnOnce() -> T) -> T {
-    let lines = lines(format).with_filter(LevelFilter::from(level));
+pub(super) fn logged<T>(format: LogFormat, level: LevelFilter, prepare: impl FnOnce() -> T) -> T {
+    let lines = lines(format, io::stderr).with_filter(level);
     dispatcher::with_default(&subscriber(lines, None), prepare)
 }
 
 /// Sends log events to standard error, and spans to `tracer` if there is one. Only the first call in a
 /// process has an effect.
-pub(super) fn start(format: LogFormat, level: LogLevel, tracer: Option<SdkTracer>) -> LogControl {
+pub(super) fn start(
+    format: LogFormat,
+    level: LevelFilter,
+    tracer: Option<SdkTracer>,
+) -> LogControl {
     let (filter, control) = reload::Layer::new(filter(level));
-    let subscriber = subscriber(lines(format).with_filter(filter), tracer);
+    let subscriber = subscriber(lines(format, io::stderr).with_filter(filter), tracer);
     if subscriber.try_init().is_ok() {
         panic::set_hook(Box::new(log_panic));
     }
@@ -48,19 +59,71 @@ pub(super) fn start(format: LogFormat, level: LogLevel, tracer: Option<SdkTracer
     }
 }
 
-/// Lines on standard error.
-fn lines(format: LogFormat) -> Box<dyn Layer<Registry> + Send + Sync> {
+/// Lines in `format`, each written to a writer of its own.
+fn lines<W: Write + 'static>(
+    format: LogFormat,
+    writer: impl Fn() -> W + Send + Sync + 'static,
+) -> Box<dyn Layer<Registry> + Send + Sync> {
+    let lines = fmt::layer().with_writer(move || BoundedLine {
+        format,
+        writer: writer(),
+    });
     match format {
-        LogFormat::Json => fmt::layer()
-            .fmt_fields(SpanFields)
-            .event_format(JsonLines)
-            .with_writer(io::stderr)
+        LogFormat::Json => lines
+            .json()
+            .flatten_event(true)
+            .with_span_list(false)
             .boxed(),
-        LogFormat::Text => fmt::layer()
-            .with_ansi(io::IsTerminal::is_terminal(&io::stderr()))
-            .fmt_fields(fmt::format::debug_fn(write_text).delimited(" "))
-            .with_writer(io::stderr)
+        LogFormat::Text => lines
+            .with_ansi(io::stderr().is_terminal())
+            .fmt_fields(debug_fn(write_text).delimited(" "))
             .boxed(),
+    }
+}
+
+/// One field of a line of text, without characters that control a terminal or begin a line.
+fn write_text(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> std::fmt::Result {
+    if field.name() != "message" {
+        write!(writer, "{}=", field.name())?;
+    }
+    for character in format!("{value:?}").chars() {
+        if character.is_control() {
+            write!(writer, "{}", character.escape_default())?;
+        } else {
+            writer.write_char(character)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a line, or the beginning of one that is longer than [`LINE_BYTES`].
+struct BoundedLine<W> {
+    format: LogFormat,
+    writer: W,
+}
+
+impl<W: Write> Write for BoundedLine<W> {
+    /// `line` is a whole line.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if line.len() <= LINE_BYTES {
+            self.writer.write_all(line)?;
+        } else {
+            let text = String::from_utf8_lossy(line);
+            let beginning = cut(&text, BEGINNING_BYTES);
+            let mut shorter = match self.format {
+                LogFormat::Json => {
+                    json!({"message": "this line is too long", "beginning": beginning}).to_string()
+                }
+                LogFormat::Text => format!("{beginning}…"),
+            };
+            shorter.push('\n');
+            self.writer.write_all(shorter.as_bytes())?;
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
     }
 }
 
@@ -98,12 +161,12 @@ impl LogControl {
         Ok(async move {
             loop {
                 let level = tokio::select! {
-                    Some(()) = more.recv() => LogLevel::Debug,
+                    Some(()) = more.recv() => LevelFilter::DEBUG,
                     Some(()) = again.recv() => self.level,
                     else => return,
                 };
                 if self.filter.reload(filter(level)).is_ok() {
-                    tracing::info!(log_level = ?level, "log level changed");
+                    tracing::info!(log_level = %level, "log level changed");
                 }
             }
         })
@@ -113,32 +176,20 @@ impl LogControl {
 /// kube's client and watcher and the SDK of OpenTelemetry log each failed request, and return the error too.
 /// Their callers log it with the object and the reaction, so the first line is omitted. Nobody else logs that
 /// kube cannot read the CA bundle again.
-fn filter(level: LogLevel) -> Targets {
+fn filter(level: LevelFilter) -> Targets {
     let targets = Targets::new()
-        .with_default(LevelFilter::from(level))
+        .with_default(level)
         // Spans that exist only for traces.
         .with_target(TRACES, LevelFilter::OFF);
-    match level {
-        LogLevel::Error | LogLevel::Warn | LogLevel::Info => {
-            let targets = targets.with_target("kube_client::client", LevelFilter::OFF);
-            let targets = targets.with_target("kube_client::client::tls", LevelFilter::from(level));
-            let targets = targets.with_target("kube_runtime::watcher", LevelFilter::OFF);
-            targets.with_target("opentelemetry", LevelFilter::OFF)
-        }
-        LogLevel::Debug | LogLevel::Trace => targets,
+    if level >= LevelFilter::DEBUG {
+        return targets;
     }
-}
-
-impl From<LogLevel> for LevelFilter {
-    fn from(level: LogLevel) -> Self {
-        match level {
-            LogLevel::Error => Self::ERROR,
-            LogLevel::Warn => Self::WARN,
-            LogLevel::Info => Self::INFO,
-            LogLevel::Debug => Self::DEBUG,
-            LogLevel::Trace => Self::TRACE,
-        }
-    }
+    targets.with_targets([
+        ("kube_client::client", LevelFilter::OFF),
+        ("kube_client::client::tls", level),
+        ("kube_runtime::watcher", LevelFilter::OFF),
+        ("opentelemetry", LevelFilter::OFF),
+    ])
 }
 
 fn log_panic(info: &PanicHookInfo<'_>) {
@@ -204,7 +255,7 @@ pub(crate) mod tests {
         );
         let metadata = span.metadata().expect("a plain registry wants all spans");
         let is_never_made = |tracer: Option<SdkTracer>| {
-            let lines = fmt::layer().with_filter(filter(LogLevel::Trace));
+            let lines = fmt::layer().with_filter(filter(LevelFilter::TRACE));
             subscriber(lines, tracer)
                 .register_callsite(metadata)
                 .is_never()
@@ -214,25 +265,64 @@ pub(crate) mod tests {
         assert!(!is_never_made(Some(provider.tracer("test"))));
     }
 
-    #[test]
-    fn lines_have_the_fields_of_spans_but_not_of_those_that_exist_only_for_traces() {
+    /// What `log` writes in `format`.
+    fn written(format: LogFormat, log: impl FnOnce()) -> String {
         let buffer = LogLines::default();
-        let written = buffer.clone();
-        let lines = fmt::layer()
-            .fmt_fields(SpanFields)
-            .event_format(JsonLines)
-            .with_writer(move || written.clone())
-            .with_filter(filter(LogLevel::Info));
+        let writer = buffer.clone();
+        let lines = lines(format, move || writer.clone()).with_filter(filter(LevelFilter::INFO));
         let provider = SdkTracerProvider::builder().build();
         let subscriber = subscriber(lines, Some(provider.tracer("test")));
-        dispatcher::with_default(&subscriber, || {
-            let _reconcile = info_span!("reconcile", name = "cache").entered();
+        dispatcher::with_default(&subscriber, log);
+        buffer.text()
+    }
+
+    #[test]
+    fn a_line_has_the_fields_of_its_span_but_not_of_one_that_exists_only_for_traces() {
+        let line = written(LogFormat::Json, || {
+            let _reconcile = info_span!("reconcile", resource = "cache").entered();
             let _call = info_span!(target: TRACES, "API call", url.path = "/apis").entered();
-            tracing::warn!("it failed");
+            tracing::warn!(count = 3, is_so = true, share = 0.5, long = %"a\n\u{1b}", "it failed");
         });
-        let line = buffer.text();
-        let fields = r#""level":"WARN","name":"cache","message":"it failed","target""#;
-        assert!(line.contains(fields), "{line}");
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let mut expected = serde_json::json!({
+            "level": "WARN", "message": "it failed", "target": module_path!(),
+            "count": 3, "is_so": true, "share": 0.5, "long": "a\n\u{1b}",
+            "span": {"name": "reconcile", "resource": "cache"},
+        });
+        expected["timestamp"] = line["timestamp"].clone();
+        assert_eq!(line, expected);
+        let timestamp = line["timestamp"].as_str().unwrap();
+        assert!(timestamp.parse::<jiff::Timestamp>().is_ok() && timestamp.ends_with('Z'));
+    }
+
+    #[test]
+    fn nothing_in_a_line_of_text_moves_a_cursor_or_begins_a_line() {
+        let text = written(LogFormat::Text, || {
+            tracing::info!(count = 3, long = %"\n\u{1b}[2J", "it\u{9b} happened");
+        });
+        let expected = r"it\u{9b} happened count=3 long=\n\u{1b}[2J";
+        assert!(text.ends_with(&format!("{expected}\n")), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+
+    #[test]
+    fn a_long_line_is_replaced_by_its_beginning() {
+        for format in [LogFormat::Json, LogFormat::Text] {
+            let text = written(format, || {
+                let long = "\"\\ä".repeat(LINE_BYTES / 2);
+                tracing::info!(long, "it happened");
+                tracing::info!("short");
+            });
+            let [long, short] = text.lines().collect::<Vec<_>>()[..] else {
+                panic!("{text}");
+            };
+            assert!(long.len() <= LINE_BYTES && long.contains("it happened"));
+            assert!(short.contains("short"));
+            if format == LogFormat::Json {
+                let line: serde_json::Value = serde_json::from_str(long).unwrap();
+                assert_eq!(line["message"], "this line is too long");
+            }
+        }
     }
 
     #[test]
@@ -247,17 +337,19 @@ pub(crate) mod tests {
     #[test]
     fn a_failed_request_is_not_logged_twice_and_a_failed_reload_of_the_ca_is_logged() {
         let tls = "kube_client::client::tls::rustls_tls";
-        assert!(filter(LogLevel::Info).would_enable(tls, &Level::WARN));
-        assert!(!filter(LogLevel::Error).would_enable(tls, &Level::WARN));
+        assert!(filter(LevelFilter::INFO).would_enable(tls, &Level::WARN));
+        assert!(!filter(LevelFilter::ERROR).would_enable(tls, &Level::WARN));
         assert!(
-            !filter(LogLevel::Info).would_enable("kube_client::client::builder", &Level::ERROR)
+            !filter(LevelFilter::INFO).would_enable("kube_client::client::builder", &Level::ERROR)
         );
         assert!(
-            filter(LogLevel::Debug).would_enable("kube_client::client::builder", &Level::ERROR)
+            filter(LevelFilter::DEBUG).would_enable("kube_client::client::builder", &Level::ERROR)
         );
-        assert!(!filter(LogLevel::Info).would_enable("opentelemetry_sdk", &Level::ERROR));
-        assert!(!filter(LogLevel::Info).would_enable("opentelemetry-otlp", &Level::WARN));
-        assert!(filter(LogLevel::Info).would_enable("quartet_operator::manager", &Level::INFO));
-        assert!(!filter(LogLevel::Info).would_enable("quartet_operator::manager", &Level::DEBUG));
+        assert!(!filter(LevelFilter::INFO).would_enable("opentelemetry_sdk", &Level::ERROR));
+        assert!(!filter(LevelFilter::INFO).would_enable("opentelemetry-otlp", &Level::WARN));
+        assert!(filter(LevelFilter::INFO).would_enable("quartet_operator::manager", &Level::INFO));
+        assert!(
+            !filter(LevelFilter::INFO).would_enable("quartet_operator::manager", &Level::DEBUG)
+        );
     }
 }

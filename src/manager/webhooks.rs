@@ -49,10 +49,7 @@ pub(super) fn start(
         let _context = runtime.enter();
         TcpListener::from_std(listener)
     });
-    let listener = listener.map_err(|source| RunError::System {
-        doing: "move a listener to another runtime",
-        source,
-    })?;
+    let listener = listener.map_err(RunError::system("move a listener to another runtime"))?;
     group.parts.start_on(
         runtime,
         "webhook server",

@@ -17,7 +17,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::observed_workload::ObservedWorkload;
-use crate::json::Json;
 
 /// The declaration of a type of child.
 pub struct ChildType {
@@ -34,7 +33,7 @@ pub struct ChildType {
     /// The type creates pods, and a change of it restarts them.
     pub has_pods: bool,
     /// Computes the state of an object of this type.
-    pub observe: fn(&Json<'_>) -> ChildState,
+    pub observe: fn(&Value) -> ChildState,
 }
 
 impl ChildType {
@@ -70,9 +69,9 @@ pub trait ChildObject:
     /// Whether the type creates pods. If so, its state must be [`ChildState::Workload`].
     const HAS_PODS: bool;
 
-    /// The state of an object that the API server sent as JSON, whose `spec.template` is not parsed
-    /// ([`Json::Unparsed`]). Total: a missing field, or one of a wrong type, counts as absent.
-    fn observe(object: &Json<'_>) -> ChildState;
+    /// The state of an object that the API server sent, without its `spec.template` and `managedFields`.
+    /// Total: a missing field, or one of a wrong type, counts as absent.
+    fn observe(object: &Value) -> ChildState;
 
     /// The declaration of this type.
     const TYPE: ChildKind = &ChildType {
@@ -98,7 +97,7 @@ pub const CONFIG_MAP: ChildKind = <ConfigMap as ChildObject>::TYPE;
 impl ChildObject for Deployment {
     const HAS_PODS: bool = true;
 
-    fn observe(object: &Json<'_>) -> ChildState {
+    fn observe(object: &Value) -> ChildState {
         ChildState::Workload(Box::new(ObservedWorkload::of(Self::KIND, object)))
     }
 }
@@ -106,7 +105,7 @@ impl ChildObject for Deployment {
 impl ChildObject for StatefulSet {
     const HAS_PODS: bool = true;
 
-    fn observe(object: &Json<'_>) -> ChildState {
+    fn observe(object: &Value) -> ChildState {
         ChildState::Workload(Box::new(ObservedWorkload::of(Self::KIND, object)))
     }
 }
@@ -114,7 +113,7 @@ impl ChildObject for StatefulSet {
 impl ChildObject for Service {
     const HAS_PODS: bool = false;
 
-    fn observe(_object: &Json<'_>) -> ChildState {
+    fn observe(_object: &Value) -> ChildState {
         ChildState::Ready
     }
 }
@@ -122,7 +121,7 @@ impl ChildObject for Service {
 impl ChildObject for ConfigMap {
     const HAS_PODS: bool = false;
 
-    fn observe(_object: &Json<'_>) -> ChildState {
+    fn observe(_object: &Value) -> ChildState {
         ChildState::Ready
     }
 }

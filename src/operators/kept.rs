@@ -9,20 +9,19 @@ use serde_json::{Map, Value};
 
 use super::child::{Child, DEPLOYMENT, SERVICE};
 use super::names;
-use crate::json::Json;
 
 /// `spec.selector` of a Deployment; `None` if it equals the selector that we would set for the
 /// resource `name` of the controller `controller_name`.
-pub fn selector_of(deployment: &Json<'_>, controller_name: &str, name: &str) -> Option<Box<Value>> {
+pub fn selector_of(deployment: &Value, controller_name: &str, name: &str) -> Option<Box<Value>> {
     let selector = deployment.get("spec")?.get("selector")?;
     let is_ours = selector.as_object().is_some_and(|it| it.len() == 1)
         && selector.get("matchLabels").is_some_and(|labels| {
             let ours = names::selector(controller_name, name);
-            let has = |label: &str| labels.get(label).and_then(Json::as_str);
+            let has = |label: &str| labels.get(label).and_then(Value::as_str);
             labels.as_object().is_some_and(|it| it.len() == ours.len())
                 && ours.iter().all(|(label, it)| has(label) == Some(it))
         });
-    (!is_ours).then(|| Box::new(Value::from(selector)))
+    (!is_ours).then(|| Box::new(selector.clone()))
 }
 
 /// The value of a pod label that a retained selector requires.
@@ -73,7 +72,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{keeping, selector_of, value};
-    use crate::json::Json;
     use crate::operators::{Child, DEPLOYMENT, SERVICE};
 
     fn ours() -> Value {
@@ -93,7 +91,7 @@ mod tests {
     fn a_selector_is_kept_only_if_it_is_not_the_one_that_we_would_give() {
         let of = |selector: Value| {
             let deployment = json!({"spec": {"selector": selector}});
-            selector_of(&Json::from(&deployment), "cache", "a").map(|kept| *kept)
+            selector_of(&deployment, "cache", "a").map(|kept| *kept)
         };
         assert_eq!(of(json!({"matchLabels": ours()})), None);
         assert_eq!(of(theirs()), Some(theirs()));
@@ -110,7 +108,7 @@ mod tests {
         ] {
             assert_eq!(of(kept.clone()), Some(kept));
         }
-        assert_eq!(selector_of(&Json::Null, "cache", "a"), None);
+        assert_eq!(selector_of(&Value::Null, "cache", "a"), None);
     }
 
     #[test]

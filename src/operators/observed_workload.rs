@@ -4,7 +4,6 @@
 use serde_json::Value;
 
 use crate::bounded::cut;
-use crate::json::Json;
 
 /// The relevant fields of a Deployment or StatefulSet. A StatefulSet has no conditions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,6 +30,8 @@ pub struct ObservedWorkload {
     pub is_available: Option<bool>,
     /// The message of the condition `Progressing`, if the progress deadline is exceeded.
     pub stalled: Option<Box<str>>,
+    /// Whether the condition `Progressing` says that the latest rollout has completed once.
+    pub has_rolled_out: bool,
     /// The message of the condition `ReplicaFailure`, if it is true.
     pub replica_failure: Option<Box<str>>,
     /// `spec.selector`, if an older operator set it and it must be retained; see [`super::kept`].
@@ -40,25 +41,33 @@ pub struct ObservedWorkload {
 /// The Deployment controller's reason for a rollout without progress.
 const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
 
+/// The Deployment controller's reason for a rollout that has completed, also if pods fail later.
+const NEW_REPLICA_SET_AVAILABLE: &str = "NewReplicaSetAvailable";
+
 /// Longest message of a condition, in bytes.
 const MESSAGE_MAX: usize = 512;
 
 impl ObservedWorkload {
     /// Reads a Deployment or StatefulSet as the API server sends it.
-    pub(super) fn of(kind: &'static str, object: &Json<'_>) -> Self {
-        let none = Json::Null;
+    pub(super) fn of(kind: &'static str, object: &Value) -> Self {
+        let none = Value::Null;
         let [spec, status] = ["spec", "status"].map(|part| object.get(part).unwrap_or(&none));
-        let count = |field: &str| status.get(field).and_then(Json::as_i64).unwrap_or_default();
-        let has = |condition: &Json<'_>, field: &str, value: &str| {
-            condition.get(field).and_then(Json::as_str) == Some(value)
+        let count = |field: &str| {
+            status
+                .get(field)
+                .and_then(Value::as_i64)
+                .unwrap_or_default()
         };
-        let is_true = |condition: &&Json<'_>| has(condition, "status", "True");
+        let has = |condition: &Value, field: &str, value: &str| {
+            condition.get(field).and_then(Value::as_str) == Some(value)
+        };
+        let is_true = |condition: &&Value| has(condition, "status", "True");
         let condition = |wanted: &str| {
             let mut conditions = status.get("conditions")?.as_array()?.iter();
             conditions.find(|condition| has(condition, "type", wanted))
         };
-        let message = |condition: &Json<'_>| {
-            let message = condition.get("message").and_then(Json::as_str);
+        let message = |condition: &Value| {
+            let message = condition.get("message").and_then(Value::as_str);
             cut(message.unwrap_or_default(), MESSAGE_MAX).into()
         };
         let stalled = condition("Progressing").filter(|progressing| {
@@ -67,16 +76,18 @@ impl ObservedWorkload {
         let generation = object.pointer("/metadata/generation");
         ObservedWorkload {
             kind,
-            generation: generation.and_then(Json::as_i64).unwrap_or_default(),
+            generation: generation.and_then(Value::as_i64).unwrap_or_default(),
             observed_generation: count("observedGeneration"),
-            paused: spec.get("paused") == Some(&Json::Bool(true)),
-            desired: spec.get("replicas").and_then(Json::as_i64).unwrap_or(1),
+            paused: spec.get("paused") == Some(&Value::Bool(true)),
+            desired: spec.get("replicas").and_then(Value::as_i64).unwrap_or(1),
             replicas: count("replicas"),
             updated: count("updatedReplicas"),
             ready: count("readyReplicas"),
             available: count("availableReplicas"),
             is_available: condition("Available").as_ref().map(is_true),
             stalled: stalled.map(message),
+            has_rolled_out: condition("Progressing")
+                .is_some_and(|progressing| has(progressing, "reason", NEW_REPLICA_SET_AVAILABLE)),
             replica_failure: condition("ReplicaFailure").filter(is_true).map(message),
             preserved_selector: None,
         }
@@ -95,6 +106,16 @@ impl ObservedWorkload {
     /// Reports whether enough pods are available for its strategy; all of them if its controller does not say so.
     pub fn is_available(&self) -> bool {
         self.is_available.unwrap_or(self.available == self.desired)
+    }
+
+    /// Reports whether no pod is of an earlier spec, and enough pods are available or have been since.
+    pub fn has_ended_rollout(&self) -> bool {
+        self.is_updated() && (self.has_rolled_out || self.is_available())
+    }
+
+    /// Reports whether its rollout makes no progress, or its pods cannot be created.
+    pub fn is_stuck(&self) -> bool {
+        self.is_current() && (self.stalled.is_some() || self.replica_failure.is_some())
     }
 
     /// Reports whether the latest spec is rolled out and every pod is available.

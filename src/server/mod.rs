@@ -1,36 +1,44 @@
-//! The HTTP/1.1 server of the three listeners: health, metrics and webhooks. It is axum-server with a
-//! custom listener, stream and service, which share one record per connection. They limit the number of
-//! connections, choose which one to close, and end connections without failing requests. Contains no
-//! routes; the listeners differ in their [`Limits`].
+//! The HTTP/1.1 server of the three listeners: health, metrics and webhooks. It is axum-server with a limit of
+//! connections, time limits for the clients, and a stop that fails no request. Contains no routes; the
+//! listeners differ in their [`Limits`].
 //! Used by `manager` and `webhook`.
-
-mod connections;
-mod glue;
-#[cfg(test)]
-mod tests;
 
 use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum_server::Server;
+use axum::body::{Body, Bytes, HttpBody as _};
+use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use axum_server::accept::Accept;
+use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
+use axum_server::{Handle, Server};
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, TryFutureExt as _};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioTimer;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use rustls::ServerConfig;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
+use tower::{ServiceExt as _, service_fn};
 
 use crate::budget::Limits;
-use connections::Connections;
-pub(crate) use connections::{Counters, MIN_BYTES, Slot, WINDOW};
-pub(crate) use glue::long_body;
-use glue::{Acceptor, Listener, Peer};
+use crate::metric::Counted;
 
-/// How long an idle connection stays open in a drain, to read requests that the kernel has already
-/// received.
-const LAST_LOOK: Duration = Duration::from_millis(20);
-/// How long a connection that has sent no request yet stays open in a drain.
-const NEWCOMER_TIME: Duration = Duration::from_secs(1);
+/// Length of the accept queue. The kernel drops connections beyond that, and the client retries a second
+/// later, which is too late for a probe.
+const BACKLOG: i32 = 4096;
+/// Maximum time of a TLS handshake.
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
+/// The kernel closes a connection whose client takes no more of a response for this time, in ms.
+const UNREAD_MS: u32 = 10_000;
+
 /// Time limits of a stop.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopping {
@@ -39,6 +47,15 @@ pub struct Stopping {
     pub grace: Duration,
     /// How long requests in progress may take after that.
     pub drain: Duration,
+}
+
+/// Metrics of a listener.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counters {
+    /// Open connections, including those in their handshake.
+    pub(crate) connections: Gauge,
+    /// Failed TLS handshakes.
+    pub(crate) handshake_errors: Counter,
 }
 
 /// A server that has not been started.
@@ -54,73 +71,161 @@ pub(crate) struct Serving {
     pub(crate) stopping: Stopping,
 }
 
+/// What the requests of one connection have in common.
+#[derive(Clone)]
+struct Connection {
+    peer: SocketAddr,
+    router: Router,
+    is_stopping: Arc<AtomicBool>,
+    /// Dropped at the end of the connection.
+    _open: Arc<(OwnedSemaphorePermit, Counted)>,
+}
+
+/// Counts failed handshakes.
+#[derive(Debug, Clone)]
+struct Tls {
+    acceptor: RustlsAcceptor,
+    errors: Counter,
+}
+
 impl Serving {
-    /// Serves until `shutdown` completes, and then for at most `stopping`. Requests carry the [`Slot`]
-    /// of their connection as an extension.
+    /// Serves until `shutdown` completes, and then for at most `stopping`. Requests carry the address of
+    /// their client, a `SocketAddr`, as an extension.
     ///
     /// # Errors
     /// The error of the operating system if the listener cannot be set up. No later errors.
     pub(crate) async fn run(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
-        let connections = Connections::new(self.limits, self.counters);
-        let listener = Listener::new(self.name, self.listener, Arc::clone(&connections))?;
-        let handle = axum_server::Handle::new();
-        let server = Server::<Peer>::from_listener(listener).handle(handle.clone());
-        let stop = async {
-            shutdown.await;
-            stop(self.name, &connections, self.stopping).await;
-            // Ends the remaining connections.
-            handle.shutdown();
-            std::future::pending::<Infallible>().await
+        // On Linux, the connections inherit the options. A response is one small write, which Nagle's
+        // algorithm would delay by up to 40 ms.
+        rustix::net::sockopt::set_tcp_nodelay(&self.listener, true)?;
+        rustix::net::sockopt::set_tcp_user_timeout(&self.listener, UNREAD_MS)?;
+        rustix::net::listen(&self.listener, BACKLOG)?;
+
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        let permits = Arc::new(Semaphore::new(self.limits.connections));
+        let (stops, open) = (Arc::clone(&is_stopping), self.counters.connections);
+        // axum-server waits for this before it accepts the next connection.
+        let connect = service_fn(move |peer: SocketAddr| {
+            let (router, is_stopping) = (self.router.clone(), Arc::clone(&stops));
+            let (permit, open) = (Arc::clone(&permits).acquire_owned(), open.clone());
+            async move {
+                let connection = Connection {
+                    peer,
+                    router,
+                    is_stopping,
+                    _open: Arc::new((permit.await?, Counted::new(open))),
+                };
+                let respond = move |request| connection.clone().respond(request);
+                Ok::<_, AcquireError>(service_fn(respond))
+            }
+        });
+
+        let handle = Handle::new();
+        let server = Server::<SocketAddr>::from_listener(self.listener);
+        let mut server = server.handle(handle.clone());
+        let mut http = server.http_builder().http1();
+        http.timer(TokioTimer::new());
+        http.max_buf_size(self.limits.header_bytes);
+        http.header_read_timeout(self.limits.idle);
+        let mut serve = match self.tls {
+            None => server.http1_only().serve(connect).boxed(),
+            Some(config) => {
+                let config = RustlsConfig::from_config(config);
+                let tls = Tls {
+                    acceptor: RustlsAcceptor::new(config).handshake_timeout(HANDSHAKE),
+                    errors: self.counters.handshake_errors,
+                };
+                // `acceptor` resets the version.
+                let server = server.acceptor(tls).http1_only();
+                server.serve(connect).boxed()
+            }
         };
-        let mut server = server.acceptor(Acceptor::new(self.tls)).http1_only();
-        let http = &mut server.http_builder().http1();
-        // The connections enforce the time limits.
-        http.max_buf_size(self.limits.header_bytes)
-            .header_read_timeout(None);
-        let serve = server.serve(self.router.into_make_service());
         tokio::select! {
-            served = serve => served,
-            never = stop => match never {},
-            never = connections.enforce_deadlines() => match never {},
+            served = &mut serve => return served,
+            () = shutdown => {}
+        }
+        let log_phase = |step, began: Instant| {
+            // The stop of the other servers is one phase of the stop of the process, and is logged there.
+            if self.name == "webhook" {
+                let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+                let phase = format!("{} {step}", self.name);
+                let connections = handle.connection_count();
+                tracing::info!(phase, took_ms, connections, "stop phase completed");
+            }
+        };
+
+        let began = Instant::now();
+        is_stopping.store(true, Ordering::Relaxed);
+        tokio::select! {
+            served = &mut serve => return served,
+            () = sleep(self.stopping.grace) => {}
+        }
+        log_phase("grace", began);
+
+        let began = Instant::now();
+        handle.graceful_shutdown(None);
+        let in_time = timeout(self.stopping.drain, serve).await.is_ok();
+        log_phase("drain", began);
+        if !in_time {
+            let (server, connections) = (self.name, handle.connection_count());
+            tracing::warn!(server, connections, "requests in progress are aborted");
+            handle.shutdown();
+        }
+        Ok(())
+    }
+}
+
+impl Connection {
+    async fn respond(self, mut request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        request.extensions_mut().insert(self.peer);
+        let has_body = !request.body().is_end_stream();
+        let reads_body = request.method() == Method::POST;
+        let mut response = self.router.oneshot(request).await?;
+        // After a body that nobody reads, hyper takes the next request before the client has read this
+        // response, and keeps responses without a body in a buffer without a limit (`proto/h1/conn.rs`,
+        // `poll_drain_or_close_read` and `can_write_head`).
+        let is_read = !has_body || reads_body && response.status() == StatusCode::OK;
+        if !is_read || self.is_stopping.load(Ordering::Relaxed) {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
+        }
+        Ok(response)
+    }
+}
+
+impl<S: Send + 'static> Accept<TcpStream, S> for Tls {
+    type Stream = <RustlsAcceptor as Accept<TcpStream, S>>::Stream;
+    type Service = S;
+    type Future = BoxFuture<'static, io::Result<(Self::Stream, S)>>;
+
+    fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
+        let errors = self.errors.clone();
+        let accepted = self.acceptor.accept(stream, service);
+        let accepted = accepted.inspect_err(move |error| {
+            // A client that says nothing is no error.
+            if error.kind() != io::ErrorKind::TimedOut {
+                errors.inc();
+                tracing::debug!(%error, "a TLS handshake failed");
+            }
+        });
+        accepted.boxed()
+    }
+}
+
+/// A response body that keeps `memory` until it is written to the connection.
+pub(crate) fn held(text: Vec<u8>, memory: Option<OwnedSemaphorePermit>) -> Body {
+    struct Held {
+        text: Vec<u8>,
+        _memory: Option<OwnedSemaphorePermit>,
+    }
+    impl AsRef<[u8]> for Held {
+        fn as_ref(&self) -> &[u8] {
+            &self.text
         }
     }
+    let _memory = memory;
+    Bytes::from_owner(Held { text, _memory }).into()
 }
 
-/// Grace period, then drain. axum-server's graceful shutdown would reset the connections in the
-/// kernel's queue, and close those that it has not read from, although a request may be on its way. So
-/// connections are ended by an end of file on their stream.
-async fn stop(name: &'static str, connections: &Connections, stopping: Stopping) {
-    let began = Instant::now();
-    connections.closing.cancel();
-    sleep(stopping.grace).await;
-    connections.close_listener.cancel();
-    connections.listener_closed.cancelled().await;
-    log_phase(name, "grace", began, connections.len());
-
-    let began = Instant::now();
-    let drain = async {
-        sleep(LAST_LOOK).await;
-        connections.end_idle(|is_validated| is_validated);
-        let newcomers = NEWCOMER_TIME.min(stopping.drain / 2);
-        let _ = timeout(newcomers, connections.wait_for(|open| open == 0)).await;
-        connections.end_idle(|_| true);
-        connections.wait_for(|open| open == 0).await;
-    };
-    let in_time = timeout(stopping.drain, drain).await.is_ok();
-    let connections = connections.len();
-    log_phase(name, "drain", began, connections);
-    if !in_time {
-        let server = name;
-        tracing::warn!(server, connections, "requests in progress are aborted");
-    }
-}
-
-fn log_phase(server: &'static str, step: &str, began: Instant, connections: usize) {
-    // The stop of the other servers is one phase of the stop of the process, and is logged there.
-    if server != "webhook" {
-        return;
-    }
-    let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let phase = format!("{server} {step}");
-    tracing::info!(phase, took_ms, connections, "stop phase completed");
-}
+#[cfg(test)]
+mod tests;

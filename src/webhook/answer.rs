@@ -3,20 +3,16 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
-use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use kube::core::Status;
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::body::Buffer;
-use super::memory::Share;
 use crate::api::raw::Text;
 use crate::bounded;
-use crate::budget::FREE_BYTES;
-use crate::server::{Slot, long_body};
+use crate::server::held;
 
 /// Maximum bytes of an error message: some errors quote their input.
 const MOST_MESSAGE: usize = 300;
@@ -31,7 +27,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
-    pub(super) body: Buffer,
+    pub(super) body: Vec<u8>,
 }
 
 /// A failure with this code, and the reason that belongs to it in apimachinery's
@@ -53,18 +49,12 @@ pub(super) fn failure(code: StatusCode, message: &str) -> Status {
 
 impl Answer {
     /// A review.
-    pub(super) fn review(review: &impl Serialize) -> Self {
-        serde_json::to_vec(review).map_or_else(
-            |error| {
-                let message = format!("cannot write the answer: {error}");
-                Self::rejection(StatusCode::INTERNAL_SERVER_ERROR, &message)
-            },
-            |body| Self::text(Buffer::Collected(body)),
-        )
+    pub(super) fn review(review: &Value) -> Self {
+        Self::text(review.to_string().into_bytes())
     }
 
     /// A review that is already encoded as JSON.
-    pub(super) fn text(body: Buffer) -> Self {
+    pub(super) fn text(body: Vec<u8>) -> Self {
         let status = StatusCode::OK;
         Self { status, body }
     }
@@ -76,28 +66,19 @@ impl Answer {
             "apiVersion": "v1", "kind": "Status", "status": failure.status, "message": message,
             "reason": failure.reason, "code": failure.code,
         });
-        Self {
-            status,
-            body: Buffer::Collected(body.to_string().into_bytes()),
-        }
+        let body = body.to_string().into_bytes();
+        Self { status, body }
     }
 
-    /// A long response holds `share` until the client has read it; `slot` tracks that.
-    pub(super) fn into_response(self, mut share: Share, slot: Option<Arc<Slot>>) -> Response<Body> {
-        let length = self.body.as_ref().len();
-        let body = match self.body {
-            text if length > FREE_BYTES => {
-                share.shrink_to(length);
-                long_body(text, share, slot)
-            }
-            Buffer::Collected(text) => Body::from(text),
-            text => Body::from(Bytes::copy_from_slice(text.as_ref())),
-        };
-        let mut response = Response::new(body);
-        *response.status_mut() = self.status;
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, JSON);
+    /// The response, which keeps what it needs of `memory` until it is written to the connection.
+    pub(super) fn holding(self, mut memory: Option<OwnedSemaphorePermit>) -> Response {
+        if let Some(permit) = &mut memory {
+            drop(permit.split(permit.num_permits().saturating_sub(self.body.len())));
+        }
+        let body = held(self.body, memory);
+        let mut response = (self.status, [(header::CONTENT_TYPE, JSON)], body).into_response();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, RETRY_AFTER);
         }
         response
@@ -130,27 +111,24 @@ pub(super) fn beginning_of(error: &dyn fmt::Display) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use axum::body::HttpBody as _;
+    use tokio::sync::Semaphore;
+
     use super::*;
-    use crate::budget::SHARED_BODY;
-    use crate::webhook::memory::Memory;
 
     #[tokio::test]
-    async fn a_long_answer_holds_its_memory_until_it_is_read_and_a_short_one_none() {
-        let memory = Memory::default();
-        for (length, is_held) in [(FREE_BYTES, false), (FREE_BYTES + 1, true)] {
-            let peer = std::net::Ipv4Addr::LOCALHOST.into();
-            let mut share = memory.share(SHARED_BODY, peer).await.unwrap();
-            share.try_grow(SHARED_BODY).unwrap();
-            let answer = Answer::text(Buffer::Collected(vec![b'x'; length]));
-            let response = answer.into_response(share, None);
-            assert_eq!(memory.is_unused(), !is_held, "{length}");
-            let body = axum::body::to_bytes(response.into_body(), length)
-                .await
-                .unwrap();
-            assert_eq!(body.len(), length);
-            drop(body);
-            assert!(memory.is_unused());
-        }
+    async fn an_answer_keeps_its_memory_until_it_is_written() {
+        let memory = Arc::new(Semaphore::new(9));
+        let all = Arc::clone(&memory).try_acquire_many_owned(9).unwrap();
+        let response = Answer::text(b"answer".to_vec()).holding(Some(all));
+        assert_eq!(response.body().size_hint().exact(), Some(6));
+        assert_eq!(memory.available_permits(), 3);
+        let body = axum::body::to_bytes(response.into_body(), 9).await.unwrap();
+        assert_eq!(body, "answer");
+        drop(body);
+        assert_eq!(memory.available_permits(), 9);
     }
 
     #[test]
@@ -169,7 +147,7 @@ mod tests {
         ] {
             let rejection = Answer::rejection(StatusCode::from_u16(code).unwrap(), "no");
             assert_eq!(rejection.status.as_u16(), code);
-            let body: serde_json::Value = serde_json::from_slice(rejection.body.as_ref()).unwrap();
+            let body: serde_json::Value = serde_json::from_slice(&rejection.body).unwrap();
             let expected = serde_json::json!({
                 "apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "no",
                 "reason": reason, "code": code,
@@ -185,7 +163,7 @@ mod tests {
             (StatusCode::OK, None),
             (StatusCode::PAYLOAD_TOO_LARGE, None),
         ] {
-            let response = Answer::rejection(code, "no").into_response(Share::default(), None);
+            let response = Answer::rejection(code, "no").holding(None);
             assert_eq!(response.status(), code);
             let headers = response.headers();
             assert_eq!(

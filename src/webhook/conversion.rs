@@ -21,12 +21,12 @@ mod work;
 use axum::http::StatusCode;
 
 use super::answer::{Answer, beginning_of};
-use super::memory::Share;
+use super::body::longest_answer;
 use super::metrics::Metrics;
 use crate::api::Kind;
 use crate::log_limit::LogLimit;
 use reading::{API_VERSION, KIND, read, uid_in};
-use work::{Failure, Work, busy};
+use work::{Failure, Work};
 
 /// The endpoint of all kinds.
 #[derive(Debug, Clone)]
@@ -35,22 +35,16 @@ pub(super) struct Converter {
 }
 
 impl Converter {
-    /// The answer to `body`. A review with a uid gets a review, unless there is no free memory. `share`
-    /// holds the body, and grows with the answer.
-    pub(super) fn answer(&self, body: &str, metrics: &Metrics, share: &mut Share) -> Answer {
-        self.converted(body, metrics, share)
+    /// The answer to `body`. A review with a uid gets a review.
+    pub(super) fn answer(&self, body: &str, metrics: &Metrics) -> Answer {
+        self.converted(body, metrics)
             .unwrap_or_else(|message| Answer::rejection(StatusCode::BAD_REQUEST, &message))
     }
 
     /// The answer, or why `body` is not a review.
-    fn converted(
-        &self,
-        body: &str,
-        metrics: &Metrics,
-        share: &mut Share,
-    ) -> Result<Answer, String> {
+    fn converted(&self, body: &str, metrics: &Metrics) -> Result<Answer, String> {
         static FAILED: LogLimit = LogLimit::new();
-        let mut work = Work::new(&self.kinds, body.len(), share);
+        let mut work = Work::new(&self.kinds, longest_answer(body.len()));
         let uid = read(body, Some(&mut work));
         match (uid, work.failure.take()) {
             (Ok(uid), None) => {
@@ -62,8 +56,7 @@ impl Converter {
                 Ok(work.end(&uid))
             }
             // A failure stops the parser; the rest of the body has not been checked.
-            (_, Some(Failure::Busy)) => Ok(busy()),
-            (_, Some(Failure::Object(conversion, message))) => {
+            (_, Some(Failure(conversion, message))) => {
                 let uid = uid_in(body)?;
                 metrics.converted(conversion, "failure", 1);
                 if let Some(omitted) = FAILED.admit() {

@@ -4,7 +4,6 @@
 //! Sources: controller-runtime `pkg/webhook/internal/metrics/metrics.go`,
 //! `pkg/webhook/{admission,conversion}/metrics`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -15,7 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::api::Kind;
-use crate::metric::{registered, shown};
+use crate::metric::{Counted, registered, shown};
 use crate::server::Counters;
 
 /// Buckets of `controller_runtime_webhook_latency_seconds`: those of client_golang from 5 ms on, and
@@ -28,7 +27,14 @@ const LATENCY_SECONDS: [f64; 17] = [
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Webhook {
     /// Path of the endpoint.
-    webhook: Arc<str>,
+    webhook: String,
+}
+
+impl Webhook {
+    fn of(path: &str) -> Self {
+        let webhook = path.to_owned();
+        Self { webhook }
+    }
 }
 
 /// One more label.
@@ -124,11 +130,6 @@ impl Metrics {
                     "quartet_operator_webhook_connections",
                     "Open connections to the webhook server",
                 ),
-                evicted: registered(
-                    registry,
-                    "quartet_operator_webhook_connections_evicted",
-                    "Connections that waited longest for their client and were closed for new ones",
-                ),
                 handshake_errors: registered(
                     registry,
                     "quartet_operator_webhook_handshake_errors",
@@ -139,21 +140,27 @@ impl Metrics {
     }
 
     /// Creates the series of one endpoint with the value 0.
-    pub(super) fn endpoint(&self, path: &str) -> EndpointMetrics {
-        let webhook = Webhook {
-            webhook: path.into(),
-        };
-        let code = |code| (webhook.clone(), [("code", code)]);
-        for failed in [500, 503] {
-            self.requests.get_or_create_owned(&code(failed));
+    pub(super) fn endpoint(&self, path: &str) {
+        let webhook = Webhook::of(path);
+        for code in [200, 500, 503] {
+            let labels = (webhook.clone(), [("code", code)]);
+            self.requests.get_or_create_owned(&labels);
         }
-        EndpointMetrics {
-            ok: self.requests.get_or_create_owned(&code(200)),
-            latency: self.latency.get_or_create_owned(&webhook),
-            in_flight: self.in_flight.get_or_create_owned(&webhook),
-            requests: self.requests.clone(),
-            webhook,
-        }
+        self.latency.get_or_create_owned(&webhook);
+        self.in_flight.get_or_create_owned(&webhook);
+    }
+
+    /// Counts a call as in flight until the result is dropped, also if the client disconnects.
+    pub(super) fn started(&self, path: &str) -> Counted {
+        Counted::new(self.in_flight.get_or_create_owned(&Webhook::of(path)))
+    }
+
+    pub(super) fn answered(&self, path: &str, code: u16, duration: Duration) {
+        let webhook = Webhook::of(path);
+        let latency = self.latency.get_or_create(&webhook);
+        latency.observe(duration.as_secs_f64());
+        let labels = (webhook, [("code", code)]);
+        self.requests.get_or_create(&labels).inc();
     }
 
     /// Creates the series of failed and lossy conversions of `kind` with the value 0: a rate over a series
@@ -190,43 +197,5 @@ impl Metrics {
             let counter = self.data_left_out.get_or_create(&conversion);
             counter.inc_by(objects);
         }
-    }
-}
-
-/// The series of one endpoint.
-#[derive(Debug)]
-pub(super) struct EndpointMetrics {
-    webhook: Webhook,
-    latency: Histogram,
-    in_flight: Gauge,
-    ok: Counter,
-    requests: Family<(Webhook, Label<u16>), Counter>,
-}
-
-impl EndpointMetrics {
-    /// Counts a call as in flight until the returned guard is dropped, also if the client disconnects.
-    pub(super) fn started(&self) -> InFlight<'_> {
-        self.in_flight.inc();
-        InFlight(&self.in_flight)
-    }
-
-    pub(super) fn answered(&self, code: u16, duration: Duration) {
-        self.latency.observe(duration.as_secs_f64());
-        if code == 200 {
-            self.ok.inc();
-        } else {
-            let labels = (self.webhook.clone(), [("code", code)]);
-            self.requests.get_or_create(&labels).inc();
-        }
-    }
-}
-
-/// A call in flight.
-#[derive(Debug)]
-pub(super) struct InFlight<'m>(&'m Gauge);
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }

@@ -10,7 +10,6 @@ mod admission;
 mod answer;
 mod body;
 mod conversion;
-mod memory;
 pub mod metrics;
 mod nesting;
 pub mod paths;
@@ -64,7 +63,7 @@ pub async fn serve(
         tls: Some(server_config(certificates, minimum)?),
         router: handlers.router(),
         limits: WEBHOOKS,
-        counters: handlers.counters,
+        counters: handlers.metrics.server,
         stopping,
     };
     Ok(serving.run(shutdown).await?)

@@ -1,52 +1,31 @@
 //! The nesting of the JSON in a body. For a value that it skips, serde_json keeps a byte per open
 //! bracket, in a `Vec` that doubles: a body of brackets takes more than twice its length.
 
-use memchr::memchr_iter;
-
 /// Maximum nesting of a long body. API servers reject JSON that is nested deeper than 10 000
 /// (`sigs.k8s.io/json`), and a review adds three levels.
 pub(super) const MOST_NESTED: usize = 16 * 1024;
-/// Up to this number of opening brackets, at most this number of bytes is taken. A list of 10 000
-/// objects has far fewer.
+/// In a body of up to this length, the nesting takes little memory.
 const MOST_UNCHECKED: usize = 1024 * 1024;
 
-/// Whether reading `body` may take much more memory than `body`, because of its nesting.
+/// Whether reading `body` may take much more memory than `body`, because of its nesting. Exact up to the
+/// first syntax error, where the parser stops.
 pub(super) fn is_too_deep(body: &str) -> bool {
-    let json = body.as_bytes();
-    // Counting is much faster than parsing. A short body is not even counted.
-    let opening = |bracket| memchr_iter(bracket, json).count();
-    json.len() > MOST_UNCHECKED
-        && opening(b'[') + opening(b'{') > MOST_UNCHECKED
-        && is_deeper_than(MOST_NESTED, json)
+    body.len() > MOST_UNCHECKED && is_deeper_than(MOST_NESTED, body.as_bytes())
 }
 
-/// Exact up to the first syntax error, where the parser stops.
 fn is_deeper_than(limit: usize, json: &[u8]) -> bool {
-    let mut depth = 0_usize;
-    let mut bytes = json.iter();
-    while let Some(byte) = bytes.next() {
+    let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
+    json.iter().any(|byte| {
         match byte {
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            b'"' => skip_string(&mut bytes),
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            b'{' | b'[' if !is_text => depth += 1,
+            b'}' | b']' if !is_text => depth = depth.saturating_sub(1),
             _ => {}
         }
-        if depth > limit {
-            return true;
-        }
-    }
-    false
-}
-
-/// Continues after the closing quote.
-fn skip_string<'a>(bytes: &mut impl Iterator<Item = &'a u8>) {
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' => return,
-            b'\\' => _ = bytes.next(),
-            _ => {}
-        }
-    }
+        depth > limit
+    })
 }
 
 #[cfg(test)]

@@ -1,14 +1,17 @@
 //! From an HTTP request to a response: selects the endpoint, rejects invalid requests before their body
 //! is read, and limits a panic to one response. Independent of the kind of review.
 
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::HttpBody as _;
 use axum::extract::Request;
-use axum::http::{HeaderMap, Response, StatusCode, header};
+use axum::http::{StatusCode, header};
+use axum::response::Response;
 use axum::routing::post;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::field::Empty;
@@ -16,17 +19,15 @@ use tracing::{Instrument as _, info_span};
 
 use super::admission::{self, Admission};
 use super::answer::Answer;
-use super::body::{self, BodyLimits, Buffer};
+use super::body::{self, Received};
 use super::conversion::{self, Converter};
-use super::memory::{Memory, Share};
-use super::metrics::{EndpointMetrics, Metrics};
+use super::metrics::Metrics;
 use super::nesting::{MOST_NESTED, is_too_deep};
 use super::paths;
 use crate::api::Kind;
 use crate::bounded::shortened;
-use crate::budget::{ADMISSION_BODY, CONVERSION_BODY};
+use crate::budget::{ADMISSION_BODY, CALL_BYTES, COMPUTATIONS, CONVERSION_BODY, CONVERSION_SHARES};
 use crate::log_limit::LogLimit;
-use crate::server::{Counters, Slot};
 use crate::trace_target::{TRACES, adopt};
 
 /// Bodies of at least this size are handled on a blocking thread: they take a millisecond, which would
@@ -37,18 +38,18 @@ const LARGE_BODY: usize = 256 * 1024;
 #[derive(Debug, Clone)]
 pub struct Handlers {
     endpoints: Vec<Arc<Endpoint>>,
-    /// Metrics of the listener.
-    pub(super) counters: Counters,
+    pub(super) metrics: Metrics,
 }
 
 #[derive(Debug)]
 struct Endpoint {
     path: String,
     task: Task,
-    series: EndpointMetrics,
     metrics: Metrics,
-    /// Shared by all endpoints.
-    memory: Memory,
+    /// Bytes of the bodies and answers of all endpoints.
+    memory: Arc<Semaphore>,
+    /// Permits of all endpoints to compute answers to large bodies.
+    computations: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -61,37 +62,38 @@ impl Handlers {
     /// The endpoints of `kinds`: one for the admission of each version, and one for all conversions.
     /// `max_replicas` is the maximum number of pods per resource, 0 for no limit.
     pub fn new(kinds: &[&'static Kind], max_replicas: u32, metrics: &Metrics) -> Self {
-        let admissions = kinds.iter().flat_map(|kind| {
-            [&kind.spoke, &kind.hub].map(|version| {
-                let task = Task::Admit(Admission {
+        let mut tasks = Vec::new();
+        for &kind in kinds {
+            metrics.converts(kind);
+            for version in [&kind.spoke, &kind.hub] {
+                let admission = Admission {
                     kind,
                     version,
                     max_replicas,
-                });
-                (paths::validate(kind, version), task)
-            })
-        });
-        for kind in kinds {
-            metrics.converts(kind);
+                };
+                tasks.push((paths::validate(kind, version), Task::Admit(admission)));
+            }
         }
         let kinds = kinds.to_vec();
-        let conversion = (
+        tasks.push((
             paths::CONVERT.to_owned(),
             Task::Convert(Converter { kinds }),
-        );
-        let memory = Memory::default();
-        let endpoint = |(path, task): (String, Task)| {
+        ));
+        let memory = Arc::new(Semaphore::new(CALL_BYTES));
+        let computations = Arc::new(Semaphore::new(COMPUTATIONS));
+        let endpoints = tasks.into_iter().map(|(path, task)| {
+            metrics.endpoint(&path);
             Arc::new(Endpoint {
-                series: metrics.endpoint(&path),
-                metrics: metrics.clone(),
-                memory: memory.clone(),
                 path,
                 task,
+                metrics: metrics.clone(),
+                memory: Arc::clone(&memory),
+                computations: Arc::clone(&computations),
             })
-        };
+        });
         Self {
-            endpoints: admissions.chain([conversion]).map(endpoint).collect(),
-            counters: metrics.server.clone(),
+            endpoints: endpoints.collect(),
+            metrics: metrics.clone(),
         }
     }
 
@@ -100,11 +102,11 @@ impl Handlers {
     pub fn answer(&self, path: &str, body: &[u8]) -> Option<(u16, Vec<u8>)> {
         let mut endpoints = self.endpoints.iter();
         let endpoint = endpoints.find(|endpoint| endpoint.path == path)?;
-        let Answer { status, body } = endpoint.answer(body, &mut Share::default());
-        Some((status.as_u16(), body.as_ref().to_vec()))
+        let Answer { status, body } = endpoint.answer(body);
+        Some((status.as_u16(), body))
     }
 
-    /// The routes. A request carries the [`Slot`] of its connection as an extension.
+    /// The routes. A request carries the address of its client as an extension.
     pub(super) fn router(&self) -> Router {
         let mut router = Router::new();
         for endpoint in &self.endpoints {
@@ -119,13 +121,13 @@ impl Handlers {
     }
 }
 
-fn rejected(code: StatusCode, message: &str) -> Response<Body> {
-    Answer::rejection(code, message).into_response(Share::default(), None)
+fn rejected(code: StatusCode, message: &str) -> Response {
+    Answer::rejection(code, message).holding(None)
 }
 
-async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response<Body> {
+async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response {
     let began = Instant::now();
-    let _in_flight = endpoint.series.started();
+    let _in_flight = endpoint.metrics.started(&endpoint.path);
     let span = info_span!(
         target: TRACES,
         "webhook call",
@@ -137,96 +139,76 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response<Body> {
         http.response.status_code = Empty,
     );
     adopt(&span, request.headers());
-    let slot = request.extensions().get::<Arc<Slot>>().cloned();
-    let declared = declared_length(request.headers());
+    let peer = request.extensions().get::<SocketAddr>().copied();
+    let declared = request.body().size_hint().exact();
     let answered = async {
         match read(&endpoint, request, declared).await {
-            Ok((body, share)) => answer(&endpoint, body, share).await,
-            Err(rejection) => (rejection, Share::default()),
+            Ok(received) => answer(&endpoint, received).await,
+            Err(rejection) => (rejection, None),
         }
     };
-    let (answer, share) = answered.instrument(span.clone()).await;
+    let (answer, memory) = answered.instrument(span.clone()).await;
     let status = answer.status.as_u16();
     // Unsigned numbers become text in a trace.
     span.record("http.response.status_code", i64::from(status));
     if answer.status.is_server_error() {
         span.record("otel.status_code", "ERROR");
-        span.in_scope(|| endpoint.log_failure(&answer, declared, slot.as_deref()));
+        span.in_scope(|| endpoint.log_failure(&answer, declared, peer));
     }
-    endpoint.series.answered(status, began.elapsed());
-    answer.into_response(share, slot)
-}
-
-/// The Content-Length. A number that overflows exceeds any limit.
-fn declared_length(headers: &HeaderMap) -> Option<usize> {
-    let length = headers.get(header::CONTENT_LENGTH)?.to_str().ok()?;
-    Some(length.parse().unwrap_or(usize::MAX))
+    let metrics = &endpoint.metrics;
+    metrics.answered(&endpoint.path, status, began.elapsed());
+    answer.holding(memory)
 }
 
 /// Reads the body of a request with valid headers. `declared` is its Content-Length.
 async fn read(
     endpoint: &Endpoint,
     request: Request,
-    declared: Option<usize>,
-) -> Result<(Buffer, Share), Answer> {
+    declared: Option<u64>,
+) -> Result<Received, Answer> {
     let (parts, body) = request.into_parts();
     let header = |name| parts.headers.get(name)?.to_str().ok();
-    let media_type = header(header::CONTENT_TYPE).and_then(|value| value.split(';').next());
+    let media_type = header(header::CONTENT_TYPE).unwrap_or_default();
+    let (media_type, _) = media_type.split_once(';').unwrap_or((media_type, ""));
     let encoding = header(header::CONTENT_ENCODING).unwrap_or("identity");
-    let is_json =
-        media_type.is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"));
+    let is_json = media_type.trim().eq_ignore_ascii_case("application/json");
     if !is_json || !encoding.eq_ignore_ascii_case("identity") {
         let message = "reviews are sent as application/json, without a Content-Encoding";
-        return Err(Answer::rejection(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            message,
-        ));
+        let code = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return Err(Answer::rejection(code, message));
     }
-    let slot = parts.extensions.get::<Arc<Slot>>().map(Arc::as_ref);
-    body::read(
-        &endpoint.memory,
-        body,
-        declared,
-        endpoint.task.limits(),
-        slot,
-    )
-    .await
-    .map_err(|error| Answer::rejection(error.code(), &error.to_string()))
+    let (limit, shares) = match endpoint.task {
+        Task::Admit(_) => (ADMISSION_BODY, 1),
+        Task::Convert(_) => (CONVERSION_BODY, CONVERSION_SHARES),
+    };
+    body::read(&endpoint.memory, body, declared, limit, shares).await
 }
 
-/// The answer to `body`, and the share of memory that the answer takes.
-async fn answer(endpoint: &Arc<Endpoint>, body: Buffer, mut share: Share) -> (Answer, Share) {
-    if body.as_ref().len() < LARGE_BODY {
-        return (endpoint.answer(body.as_ref(), &mut share), share);
+/// The answer to a body, and their memory.
+async fn answer(
+    endpoint: &Arc<Endpoint>,
+    received: Received,
+) -> (Answer, Option<OwnedSemaphorePermit>) {
+    let Received { text, memory } = received;
+    if text.len() < LARGE_BODY {
+        return (endpoint.answer(&text), memory);
     }
-    let endpoint = Arc::clone(endpoint);
-    let permit = endpoint.memory.computation().await;
-    spawn_blocking(move || {
-        let answer = endpoint.answer(body.as_ref(), &mut share);
-        drop((body, permit));
-        (answer, share)
-    })
-    .await
-    .unwrap_or_else(|_| {
+    let computing = Arc::clone(endpoint);
+    let permit = Arc::clone(&endpoint.computations).acquire_owned().await;
+    // The thread holds the memory, because it does not end if the client disconnects.
+    let computed = spawn_blocking(move || {
+        let answer = computing.answer(&text);
+        drop((text, permit));
+        (answer, memory)
+    });
+    computed.await.unwrap_or_else(|_| {
         let code = StatusCode::INTERNAL_SERVER_ERROR;
-        let rejection = Answer::rejection(code, "the server is stopping");
-        (rejection, Share::default())
+        (Answer::rejection(code, "the server is stopping"), None)
     })
-}
-
-impl Task {
-    fn limits(&self) -> BodyLimits {
-        let (bytes, copies) = match self {
-            Self::Admit(_) => (ADMISSION_BODY, 1),
-            Self::Convert(_) => (CONVERSION_BODY, 2),
-        };
-        BodyLimits { bytes, copies }
-    }
 }
 
 impl Endpoint {
-    /// `share` grows with the answer.
-    fn answer(&self, body: &[u8], share: &mut Share) -> Answer {
+    fn answer(&self, body: &[u8]) -> Answer {
         let Ok(body) = std::str::from_utf8(body) else {
             return Answer::rejection(StatusCode::BAD_REQUEST, "the body is not UTF-8");
         };
@@ -236,20 +218,20 @@ impl Endpoint {
         }
         self.guarded(body, |body| match &self.task {
             Task::Admit(admission) => admission.answer(body, &self.metrics),
-            Task::Convert(converter) => converter.answer(body, &self.metrics, share),
+            Task::Convert(converter) => converter.answer(body, &self.metrics),
         })
     }
 
     /// Logs an answer of 500 or more: without it, only a metric tells of a call that found no memory.
-    fn log_failure(&self, answer: &Answer, declared: Option<usize>, slot: Option<&Slot>) {
+    fn log_failure(&self, answer: &Answer, declared: Option<u64>, peer: Option<SocketAddr>) {
         static FAILED: LogLimit = LogLimit::new();
         if let Some(omitted) = FAILED.admit() {
-            let text = String::from_utf8_lossy(answer.body.as_ref());
+            let text = String::from_utf8_lossy(&answer.body);
             tracing::warn!(
                 path = self.path,
                 status = answer.status.as_u16(),
                 declared,
-                peer = slot.map(|slot| display(slot.peer())),
+                peer = peer.map(|peer| display(peer.ip().to_canonical())),
                 answer = %shortened(&text),
                 omitted,
                 "a webhook call failed"
@@ -281,8 +263,7 @@ impl Endpoint {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
+    use axum::body::Body;
     use futures::future::join_all;
     use prometheus_client::encoding::text::encode;
     use prometheus_client::registry::Registry;
@@ -306,7 +287,7 @@ mod tests {
                 json!({"apiVersion": api_version, "kind": kind, "request": {"uid": "u-1"}});
             let answer = endpoint.guarded(&review.to_string(), |_| panic!("on purpose"));
             assert_eq!(answer.status, StatusCode::OK);
-            let answer: Value = serde_json::from_slice(answer.body.as_ref()).unwrap();
+            let answer: Value = serde_json::from_slice(&answer.body).unwrap();
             assert_eq!(answer["kind"], json!(kind));
             assert_eq!(answer["response"]["uid"], json!("u-1"));
             match endpoint.task {
@@ -340,20 +321,23 @@ mod tests {
         let metrics = Metrics::register(&mut Registry::default());
         let handlers = Handlers::new(&kinds(), 0, &metrics);
         let convert = handlers.endpoints.last().unwrap();
-        let holder = Ipv4Addr::LOCALHOST.into();
-        let held = convert.memory.share(CONVERSION_BODY, holder).await;
-        let _held = held.unwrap();
-        // The calls of one round wait together, for longer than the period of the log.
+        let _held = convert
+            .memory
+            .acquire_many(CALL_BYTES as u32)
+            .await
+            .unwrap();
         for (round, omitted) in [(1, 0), (2, 2)] {
             let calls = (0..3).map(|_| {
                 let request = axum::http::Request::post(&convert.path)
                     .header(header::CONTENT_TYPE, "application/json")
-                    .header(header::CONTENT_LENGTH, CONVERSION_BODY.to_string());
-                call(Arc::clone(convert), request.body(Body::empty()).unwrap())
+                    .body(Body::from(vec![0; CONVERSION_BODY]));
+                call(Arc::clone(convert), request.unwrap())
             });
             for response in join_all(calls).await {
                 assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
             }
+            // The period of the log.
+            tokio::time::sleep(std::time::Duration::from_secs(10)).await;
             let written = lines.written();
             assert_eq!(written.len(), round, "{written:#?}");
             for part in [

@@ -115,7 +115,7 @@ async fn sigterm_during_work_stops_the_manager_and_a_restart_finishes_the_work()
     let lines = exit.log.lines().map(serde_json::from_str::<Value>);
     let of_reconciles: Vec<_> = lines
         .map(|line| line.expect("every line is JSON"))
-        .filter(|line| line["reconcileID"].is_string())
+        .filter(|line| line["span"]["reconcileID"].is_string())
         .collect();
     for number in 0..RESOURCES {
         let controller = KINDS[number % KINDS.len()].kind.to_lowercase();
@@ -123,9 +123,9 @@ async fn sigterm_during_work_stops_the_manager_and_a_restart_finishes_the_work()
         for message in ["the reconcile started", "the reconcile ended"] {
             let is_logged = of_reconciles.iter().any(|line| {
                 line["message"] == message
-                    && line["controller"] == controller
-                    && line["namespace"] == env.namespace
-                    && line["name"] == name
+                    && line["span"]["controller"] == controller
+                    && line["span"]["namespace"] == env.namespace
+                    && line["span"]["resource"] == name
             });
             assert!(is_logged, "{controller} {name}: {message}\n{}", exit.log);
         }

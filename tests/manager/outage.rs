@@ -109,18 +109,18 @@ fn signals_change_what_is_logged() {
     let mut running = start_without_api_server(&kubeconfig);
     running.address_of("metrics");
     running.signal("-USR1");
-    running.log_line(&["log level changed", "Debug"]);
+    running.log_line(&["log level changed", "\"debug\""]);
     running.log_line(&[
         "\"level\":\"DEBUG\"",
         "\"request to the API server\"",
         "\"code\":\"<error>\"",
     ]);
     running.signal("-USR2");
-    running.log_line(&["log level changed", "Info"]);
+    running.log_line(&["log level changed", "\"info\""]);
     // A line that was being written may appear within a second; the next signal marks its end.
     thread::sleep(Duration::from_secs(1));
     running.signal("-USR2");
-    running.log_line(&["log level changed", "Info"]);
+    running.log_line(&["log level changed", "\"info\""]);
     running.signal("-TERM");
     running.wait();
     let rest = running.rest_of_log();

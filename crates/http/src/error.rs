@@ -103,9 +103,4 @@ impl RequestError {
     pub fn is_fenced(&self) -> bool {
         matches!(self, Self::Fenced { .. })
     }
-
-    /// Whether the API server may have executed the request, or the one before that it repeats.
-    pub fn is_ambiguous(&self) -> bool {
-        self.is_conflict() || self.status().is_none_or(|status| status.code >= 500)
-    }
 }

@@ -1,6 +1,25 @@
 //! Registration of metrics. Knows no metric, and uses no other module.
 
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Metric, Registry};
+
+/// Counts in a gauge while it exists.
+#[derive(Debug)]
+pub struct Counted(Gauge);
+
+impl Counted {
+    /// Counts from now on.
+    pub fn new(gauge: Gauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
 
 /// A new metric that `registry` shows. The registry appends a full stop to the help text, and `_total` to
 /// the name of a counter.

@@ -1,12 +1,11 @@
 //! Conversion of a spec, as a tree. Total: accepts every value. Used by the conversion of objects
 //! and by the reconcilers.
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::omitted::OMITTED_MAPPING;
 use crate::api::kind::{Kind, Version};
 use crate::api::raw::has_at_most;
-use crate::json::{Fields, Json, position};
 
 /// The annotation with the fields that the version of the object lacks:
 /// `{"<the other version>": {<fields of its spec>}}`.
@@ -30,19 +29,19 @@ pub fn hub_spec(kind: &Kind, from: &Version, spec: &Value, annotations: Option<&
     let data = annotations
         .and_then(|annotations| annotations.get(DATA_ANNOTATION))
         .and_then(Value::as_str);
-    Value::from(&convert_spec(kind, from, &kind.hub, spec.into(), data).spec)
+    convert_spec(kind, from, &kind.hub, spec.clone(), data).spec
 }
 
 /// The spec in the version other than `from`, including what the annotation text `data` adds to
 /// it.
 pub fn other_spec(kind: &Kind, from: &Version, spec: &Value, data: Option<&str>) -> Value {
-    Value::from(&convert_spec(kind, from, other(kind, from), spec.into(), data).spec)
+    convert_spec(kind, from, other(kind, from), spec.clone(), data).spec
 }
 
 /// The text of the annotation that an object of version `from` with this spec needs in the other
 /// version. `None` if that version has all the fields.
 pub fn data_needed(kind: &Kind, from: &Version, spec: &Value) -> Option<String> {
-    convert_spec(kind, from, other(kind, from), spec.into(), None).data
+    convert_spec(kind, from, other(kind, from), spec.clone(), None).data
 }
 
 /// The version of `kind` that is not `version`.
@@ -54,21 +53,21 @@ pub fn other<'a>(kind: &'a Kind, version: &Version) -> &'a Version {
 }
 
 /// A spec, and the text of the annotation that belongs to it.
-pub(super) struct ConvertedSpec<'a> {
-    pub(super) spec: Json<'a>,
+pub(super) struct ConvertedSpec {
+    pub(super) spec: Value,
     pub(super) data: Option<String>,
 }
 
 /// Converts `spec` from version `from` to `to`, and restores what an earlier conversion put into
 /// `data`.
-pub(super) fn convert_spec<'a>(
+pub(super) fn convert_spec(
     kind: &Kind,
     from: &Version,
     to: &Version,
-    spec: Json<'a>,
-    data: Option<&'a str>,
-) -> ConvertedSpec<'a> {
-    let Json::Object(mut spec) = spec else {
+    spec: Value,
+    data: Option<&str>,
+) -> ConvertedSpec {
+    let Value::Object(mut spec) = spec else {
         // Nothing to convert: an absent spec is the same in every version.
         return ConvertedSpec { spec, data: None };
     };
@@ -82,7 +81,7 @@ pub(super) fn convert_spec<'a>(
         })
     };
     // Null and values of a wrong type are moved, too.
-    let mut converted = Fields::new();
+    let mut converted = Map::new();
     for (source_path, target_path) in paths() {
         if let Some(value) = take(&mut spec, source_path) {
             set(&mut converted, target_path, value);
@@ -97,10 +96,9 @@ pub(super) fn convert_spec<'a>(
         fill(&mut converted, restored);
     }
     let remainder = spec;
-    let data = (!remainder.is_empty())
-        .then(|| Json::Object(vec![(from.name.into(), Json::Object(remainder))]).to_string());
+    let data = (!remainder.is_empty()).then(|| json!({from.name: remainder}).to_string());
     ConvertedSpec {
-        spec: Json::Object(converted),
+        spec: Value::Object(converted),
         data,
     }
 }
@@ -108,29 +106,23 @@ pub(super) fn convert_spec<'a>(
 /// The data in `text` for version `to`. `None` if the text is not ours, or is for the other
 /// version. More values than those of a spec are not ours: anybody can write the annotation, and a tree
 /// takes many times the memory of its text.
-fn data_for<'a>(to: &Version, text: &'a str) -> Option<Fields<'a>> {
+fn data_for(to: &Version, text: &str) -> Option<Map<String, Value>> {
     if !has_at_most(MOST_VALUES + 1, text) {
         return None;
     }
-    let Json::Object(mut data) = serde_json::from_str(text).ok()? else {
-        return None;
-    };
-    match data.remove(position(&data, to.name).ok()?) {
-        (_, Json::Object(data)) => Some(data),
+    let mut data: Map<String, Value> = serde_json::from_str(text).ok()?;
+    match data.remove(to.name)? {
+        Value::Object(data) => Some(data),
         _ => None,
     }
 }
 
 /// Adds the fields that `target` lacks; does not change the others.
-fn fill<'a>(target: &mut Fields<'a>, data: Fields<'a>) {
+fn fill(target: &mut Map<String, Value>, data: Map<String, Value>) {
     for (name, value) in data {
-        match (position(target, &name), value) {
-            (Err(index), value) => target.insert(index, (name, value)),
-            (Ok(index), Json::Object(value)) => {
-                if let Some((_, Json::Object(target))) = target.get_mut(index) {
-                    fill(target, value);
-                }
-            }
+        match (target.get_mut(&name), value) {
+            (None, value) => _ = target.insert(name, value),
+            (Some(Value::Object(target)), Value::Object(value)) => fill(target, value),
             _ => {}
         }
     }
@@ -138,49 +130,43 @@ fn fill<'a>(target: &mut Fields<'a>, data: Fields<'a>) {
 
 /// Removes and returns the value at `path`, together with the objects on the way that have no
 /// other field.
-fn take<'a>(fields: &mut Fields<'a>, path: &[&str]) -> Option<Json<'a>> {
+fn take(fields: &mut Map<String, Value>, path: &[&str]) -> Option<Value> {
     let (name, rest) = path.split_first()?;
-    let index = position(fields, name).ok()?;
     if rest.is_empty() {
-        return Some(fields.remove(index).1);
+        return fields.remove(*name);
     }
-    let (_, Json::Object(inner)) = fields.get_mut(index)? else {
-        return None;
-    };
+    let inner = fields.get_mut(*name)?.as_object_mut()?;
     let value = take(inner, rest)?;
     if inner.is_empty() {
-        fields.remove(index);
+        fields.remove(*name);
     }
     Some(value)
 }
 
 /// Sets the value at `path`, and creates the objects on the way.
-pub(super) fn set<'a>(fields: &mut Fields<'a>, path: &[&'static str], value: Json<'a>) {
+pub(super) fn set(fields: &mut Map<String, Value>, path: &[&str], value: Value) {
     let Some((name, rest)) = path.split_first() else {
         return;
     };
-    let index = position(fields, name).unwrap_or_else(|index| {
-        fields.insert(index, ((*name).into(), Json::Object(Fields::new())));
-        index
-    });
-    match fields.get_mut(index) {
-        Some((_, place)) if rest.is_empty() => *place = value,
-        Some((_, Json::Object(inner))) => set(inner, rest, value),
-        _ => {}
+    if rest.is_empty() {
+        fields.insert((*name).to_owned(), value);
+        return;
+    }
+    let inner = fields.entry(*name).or_insert_with(|| json!({}));
+    if let Value::Object(inner) = inner {
+        set(inner, rest, value);
     }
 }
 
 /// Removes the value at `path`.
-pub(super) fn remove(fields: &mut Fields<'_>, path: &[&str]) {
-    let Some((name, rest)) = path.split_first() else {
-        return;
-    };
-    let Ok(index) = position(fields, name) else {
-        return;
-    };
-    if rest.is_empty() {
-        fields.remove(index);
-    } else if let Some((_, Json::Object(inner))) = fields.get_mut(index) {
-        remove(inner, rest);
+pub(super) fn remove(fields: &mut Map<String, Value>, path: &[&str]) {
+    match path {
+        [] => {}
+        [name] => _ = fields.remove(*name),
+        [name, rest @ ..] => {
+            if let Some(Value::Object(inner)) = fields.get_mut(*name) {
+                remove(inner, rest);
+            }
+        }
     }
 }

@@ -62,7 +62,7 @@ fn the_defaults_are_those_of_the_scaffold() {
     assert!(config.watch_namespaces.is_empty());
     assert_eq!(
         (config.log_format, config.log_level),
-        (LogFormat::Json, LogLevel::Info)
+        (LogFormat::Json, LevelFilter::INFO)
     );
 }
 
@@ -282,24 +282,24 @@ fn the_flags_of_a_scaffold_are_accepted_with_their_meaning_or_a_warning() {
         (config.log_format, config.log_level)
     };
     let (json, text) = (LogFormat::Json, LogFormat::Text);
-    assert_eq!(logs(&["--zap-devel"]), (text, LogLevel::Debug));
-    assert_eq!(logs(&["--zap-devel=false"]), (json, LogLevel::Info));
+    assert_eq!(logs(&["--zap-devel"]), (text, LevelFilter::DEBUG));
+    assert_eq!(logs(&["--zap-devel=false"]), (json, LevelFilter::INFO));
     let devel = [
         "--zap-devel=true",
         "--zap-encoder=json",
         "--zap-log-level=info",
     ];
-    assert_eq!(logs(&devel), (json, LogLevel::Info));
+    assert_eq!(logs(&devel), (json, LevelFilter::INFO));
     for (level, means) in [
-        ("debug", LogLevel::Debug),
-        ("5", LogLevel::Debug),
-        ("error", LogLevel::Error),
-        ("panic", LogLevel::Error),
+        ("debug", LevelFilter::DEBUG),
+        ("5", LevelFilter::DEBUG),
+        ("error", LevelFilter::ERROR),
+        ("panic", LevelFilter::ERROR),
     ] {
         assert_eq!(logs(&[&format!("--zap-log-level={level}")]), (json, means));
     }
     let ours = ["--log-level=warn", "--log-format=json", "--zap-devel"];
-    assert_eq!(logs(&ours), (json, LogLevel::Warn));
+    assert_eq!(logs(&ours), (json, LevelFilter::WARN));
     assert!(rejection(&["--zap-log-level=loud"]).contains("give debug, info"));
     let ignored = ["--zap-stacktrace-level=error", "--zap-time-encoding=epoch"];
     let config = load(&ignored).unwrap();

@@ -10,8 +10,9 @@ mod resource;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::child::{CachedChild, Watched};
+pub use self::child::{CachedChild, ReceivedChild};
 pub(crate) use self::meta::Meta;
-pub(crate) use self::owner::Owner;
-pub(crate) use self::pod::{CachedPod, of_index, pod_index};
-pub(crate) use self::resource::CachedResource;
+pub use self::owner::Owner;
+pub use self::pod::CachedPod;
+pub(crate) use self::pod::{of_index, pod_index};
+pub use self::resource::CachedResource;

@@ -79,11 +79,12 @@ impl<T: Object> Informer<T> {
     }
 
     /// Processes `stream`, which should not end: errors in it are followed by a wait. Calls `handler` with
-    /// each change after the store has it; the flag is true for changes of the first list. Returns the kind
-    /// when the stream ends.
-    pub async fn run(
+    /// each change after the store has it; the flag is true for changes of the first list. `cached` makes the
+    /// cached form of a decoded object. Returns the kind when the stream ends.
+    pub async fn run<D>(
         mut self,
-        stream: impl Stream<Item = watcher::Result<Event<DecodeGuard<T>>>>,
+        stream: impl Stream<Item = watcher::Result<Event<DecodeGuard<D>>>>,
+        cached: impl Fn(D) -> T,
         mut handler: impl FnMut(Change<T>, bool),
     ) -> String {
         let mut stream = pin!(stream);
@@ -110,7 +111,7 @@ impl<T: Object> Informer<T> {
                 Some(Ok(event)) => {
                     let is_list = matches!(event, Event::InitDone);
                     let is_first_list = is_list && !*self.synced.borrow();
-                    for change in self.take(event) {
+                    for change in self.take(event, &cached) {
                         handler(change, is_first_list);
                     }
                     if is_list {
@@ -168,7 +169,7 @@ impl<T: Object> Informer<T> {
         }
     }
 
-    fn take(&mut self, event: Event<DecodeGuard<T>>) -> Vec<Change<T>> {
+    fn take<D>(&mut self, event: Event<DecodeGuard<D>>, cached: impl Fn(D) -> T) -> Vec<Change<T>> {
         match event {
             Event::Init => {
                 self.undecodable.clear();
@@ -177,14 +178,14 @@ impl<T: Object> Informer<T> {
             }
             Event::InitApply(object) => {
                 match self.decode(object) {
-                    Ok(object) => self.store.listed(object),
+                    Ok(object) => self.store.listed(Arc::new(cached(object))),
                     Err(key) => self.store.listed_undecodable(key),
                 }
                 Vec::new()
             }
             Event::InitDone => self.store.finish_relist(),
             Event::Apply(object) => match self.decode(object) {
-                Ok(object) => self.store.applied(object),
+                Ok(object) => self.store.applied(Arc::new(cached(object))),
                 Err(_logged) => Vec::new(),
             },
             Event::Delete(object) => {
@@ -198,18 +199,18 @@ impl<T: Object> Informer<T> {
 
     /// The object, or its key if it cannot be decoded: counted each time, logged once per version and
     /// list. Its last known state stays in the store.
-    fn decode(&mut self, object: DecodeGuard<T>) -> Result<Arc<T>, ObjectKey> {
-        if let Some(decoded) = object.decoded() {
-            if !self.undecodable.is_empty() {
-                self.undecodable.remove(decoded.key());
-            }
-            return Ok(Arc::clone(decoded));
-        }
-        self.metrics.undecodable(&self.kind);
+    fn decode<D>(&mut self, object: DecodeGuard<D>) -> Result<D, ObjectKey> {
         let (key, version) = (object.key(), object.resource_version());
+        let error = match object.into_decoded() {
+            Ok(decoded) => {
+                self.undecodable.remove(&key);
+                return Ok(decoded);
+            }
+            Err(error) => error,
+        };
+        self.metrics.undecodable(&self.kind);
         if self.undecodable.get(&key) != Some(&version) {
             let (kind, namespace, name) = (&self.kind, key.namespace(), key.name());
-            let error = object.into_decoded().err();
             warn!(
                 kind,
                 namespace, name, error, "an object cannot be decoded; ignored"

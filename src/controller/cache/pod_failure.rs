@@ -1,9 +1,10 @@
 //! Why a pod does not start: from the kubelet's status of its containers, or the scheduler's condition.
 //! Pure, accepts any JSON, and bounded, since the cache stores it.
 
+use serde_json::Value;
+
 use crate::bounded::cut;
 use crate::controller::cache::cached::meta::text;
-use crate::json::Json;
 use crate::operators::{PodFailure, Reason};
 
 /// Maximum bytes of the message of the kubelet or the scheduler.
@@ -12,7 +13,7 @@ const MESSAGE_MAX: usize = 256;
 const NAME_MAX: usize = 63;
 
 /// Why `pod`, which is not ready, does not start; `None` if it is starting.
-pub(crate) fn of(pod: &Json<'_>) -> Option<Box<PodFailure>> {
+pub(crate) fn of(pod: &Value) -> Option<Box<PodFailure>> {
     let status = pod.get("status")?;
     if let Some(condition) = condition(status, "PodScheduled")
         .filter(|it| text(it, "status") == "False" && text(it, "reason") == "Unschedulable")
@@ -41,9 +42,9 @@ pub(crate) fn of(pod: &Json<'_>) -> Option<Box<PodFailure>> {
 }
 
 /// Why a container does not run, and the message.
-fn container_failure(container: &Json<'_>) -> Option<(Reason, String)> {
+fn container_failure(container: &Value) -> Option<(Reason, String)> {
     let name = cut(text(container, "name"), NAME_MAX);
-    let state = container.get("state").unwrap_or(&Json::Null);
+    let state = container.get("state").unwrap_or(&Value::Null);
     let last_exit = || failed_exit(container.get("lastState")?);
     if let Some(waiting) = state.get("waiting") {
         let reason = text(waiting, "reason");
@@ -66,14 +67,14 @@ fn container_failure(container: &Json<'_>) -> Option<(Reason, String)> {
     }
     let exit = failed_exit(state).or_else(|| {
         // Running again, but not ready: it may fail again for the same reason.
-        let is_ready = container.get("ready") == Some(&Json::Bool(true));
+        let is_ready = container.get("ready") == Some(&Value::Bool(true));
         last_exit().filter(|_| !is_ready)
     })?;
     Some(exited(name, exit))
 }
 
 /// The end of a container, if it has failed.
-fn failed_exit<'a>(state: &'a Json<'a>) -> Option<&'a Json<'a>> {
+fn failed_exit(state: &Value) -> Option<&Value> {
     let exit = state.get("terminated")?;
     (exit.get("exitCode")?.as_i64()? != 0).then_some(exit)
 }
@@ -93,7 +94,7 @@ fn of_waiting(reason: &str) -> Reason {
     }
 }
 
-fn exited(name: &str, exit: &Json<'_>) -> (Reason, String) {
+fn exited(name: &str, exit: &Value) -> (Reason, String) {
     let reason = match text(exit, "reason") {
         "OOMKilled" => Reason::OOMKilled,
         _ => Reason::CrashLoopBackOff,
@@ -102,10 +103,10 @@ fn exited(name: &str, exit: &Json<'_>) -> (Reason, String) {
 }
 
 /// E.g. `exited with code 137 (OOMKilled)`, with the container's termination message if any.
-fn exit_of(exit: &Json<'_>) -> String {
+fn exit_of(exit: &Value) -> String {
     let code = exit
         .get("exitCode")
-        .and_then(Json::as_i64)
+        .and_then(Value::as_i64)
         .unwrap_or_default();
     let reason = cut(text(exit, "reason"), NAME_MAX);
     let message = match cut(text(exit, "message"), MESSAGE_MAX / 2).trim() {
@@ -116,13 +117,13 @@ fn exit_of(exit: &Json<'_>) -> String {
 }
 
 /// The condition of a type, in the status of a pod.
-pub(crate) fn condition<'a>(status: &'a Json<'_>, type_: &str) -> Option<&'a Json<'a>> {
+pub(crate) fn condition<'a>(status: &'a Value, type_: &str) -> Option<&'a Value> {
     let mut conditions = status.get("conditions")?.as_array()?.iter();
     conditions.find(|condition| text(condition, "type") == type_)
 }
 
 /// A time of the API: 20 bytes, 27 with microseconds.
-fn time(object: &Json<'_>, field: &str) -> Box<str> {
+fn time(object: &Value, field: &str) -> Box<str> {
     cut(text(object, field), 32).into()
 }
 
@@ -131,7 +132,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::of;
-    use crate::json::Json;
     use crate::operators::Reason;
 
     fn pod(container: Value) -> Value {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn found(container: Value) -> Option<(Reason, String)> {
-        let failure = of(&Json::from(&pod(container)))?;
+        let failure = of(&pod(container))?;
         assert_eq!(&*failure.since, "2026-01-01T00:00:05Z");
         Some((failure.reason, failure.message.into_string()))
     }
@@ -216,10 +216,10 @@ mod tests {
 
     #[test]
     fn an_unschedulable_pod_has_the_time_since_when() {
-        let failure = of(&Json::from(&json!({"status": {"conditions": [
+        let failure = of(&json!({"status": {"conditions": [
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available",
              "lastTransitionTime": "2026-01-01T00:00:01Z"},
-        ]}})))
+        ]}}))
         .expect("it does not start");
         assert_eq!(failure.reason, Reason::Unschedulable);
         assert_eq!(&*failure.message, "0/3 nodes are available");
@@ -233,13 +233,13 @@ mod tests {
             json!([]),
             json!({"status": {"containerStatuses": [1, {"state": []}], "conditions": {}}}),
         ] {
-            assert_eq!(of(&Json::from(&odd)), None);
+            assert_eq!(of(&odd), None);
         }
         let long = "é".repeat(10_000);
-        let failure = of(&Json::from(&pod(json!({
+        let failure = of(&pod(json!({
             "name": long, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": long}},
             "lastState": {"terminated": {"exitCode": 1, "reason": long, "message": long}},
-        }))))
+        })))
         .expect("it does not start");
         assert!(
             failure.message.len() <= 640,

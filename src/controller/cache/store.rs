@@ -156,7 +156,7 @@ impl<T: Object> Store<T> {
     }
 
     /// Stores an object from the watch. Ignores a state older than the stored one.
-    pub(crate) fn applied(&self, object: Arc<T>) -> Vec<Change<T>> {
+    pub fn applied(&self, object: Arc<T>) -> Vec<Change<T>> {
         let mut changes = Vec::new();
         self.state.lock().apply(object, &mut changes);
         changes
@@ -165,7 +165,7 @@ impl<T: Object> Store<T> {
     /// Removes an object that the watch reports as deleted at `version`. Ignored if the stored state
     /// is later: a watch with a selector reports a removed label as a deletion, and an own write
     /// has restored the label since.
-    pub(crate) fn deleted(&self, key: &ObjectKey, uid: &str, version: u64) -> Vec<Change<T>> {
+    pub fn deleted(&self, key: &ObjectKey, uid: &str, version: u64) -> Vec<Change<T>> {
         let mut state = self.state.lock();
         let mut changes = Vec::new();
         state.unconfirmed.remove(key);

@@ -9,7 +9,6 @@ use crate::controller::cache::cached::{CachedChild, CachedPod, CachedResource};
 use crate::controller::cache::decode::Decode;
 use crate::controller::cache::store::Store;
 use crate::controller::object::Object;
-use crate::json::Json;
 use crate::operators::{ChildKind, DEPLOYMENT, SERVICE};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/memory.md");
@@ -19,7 +18,7 @@ const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/memory.md");
 const OBJECTS: usize = 1300;
 
 /// Allocated bytes per object of a cache.
-fn bytes<T: Object>(decode: impl Fn(&Json<'_>) -> Result<T, String>, object: Value) -> usize {
+fn bytes<T: Object>(decode: impl Fn(Value) -> Result<T, String>, object: Value) -> usize {
     let store = Store::<T>::default();
     let objects: Vec<_> = (0..OBJECTS)
         .map(|number| {
@@ -31,7 +30,7 @@ fn bytes<T: Object>(decode: impl Fn(&Json<'_>) -> Result<T, String>, object: Val
         .collect();
     let counted = measure(|| {
         for object in &objects {
-            let object = decode(&Json::from(object)).expect("decodes");
+            let object = decode(object.clone()).expect("decodes");
             drop(store.applied(Arc::new(object)));
         }
     });
@@ -126,7 +125,7 @@ fn a_cached_object_takes_the_documented_memory() {
             },
         }),
     );
-    let decode = |object: &Json<'_>| {
+    let decode = |object: Value| {
         let mut child = CachedChild::decode(DEPLOYMENT, object)?;
         // Not counted: only the Deployment of an older operator keeps a selector of its own.
         if let crate::operators::ChildState::Workload(workload) = &mut child.state {
@@ -140,7 +139,7 @@ fn a_cached_object_takes_the_documented_memory() {
         SERVICE,
         json!({"spec": {"type": "ClusterIP"}, "status": {}}),
     );
-    let decode = |object: &Json<'_>| CachedChild::decode(SERVICE, object);
+    let decode = |object: Value| CachedChild::decode(SERVICE, object);
     let service = ("a Service", bytes(decode, service));
 
     let pod = json!({

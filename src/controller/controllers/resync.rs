@@ -28,7 +28,7 @@ pub(in crate::controller) async fn resync(
         sleep(INTERVAL.mul_f64(0.5 + fastrand::f64())).await;
         for resource in resources.snapshot() {
             let wait = SPREAD.mul_f64(fastrand::f64());
-            queue.add_later(resource.meta.key.clone(), Priority::Low, wait, wait);
+            queue.add_later(resource.meta.key.clone(), Priority::Low, wait);
         }
     }
 }
@@ -44,7 +44,6 @@ mod tests {
     use super::*;
     use crate::controller::cache::decode::Decode;
     use crate::controller::metrics::Metrics;
-    use crate::json::Json;
 
     #[tokio::test(start_paused = true)]
     async fn every_resource_is_looked_at_again_within_some_hours() {
@@ -53,7 +52,7 @@ mod tests {
             let object = json!({"metadata": {
                 "namespace": "ns", "name": name, "uid": name, "resourceVersion": "1",
             }});
-            let resource = CachedResource::from_json(&Json::from(&object)).expect("decodes");
+            let resource = CachedResource::from_json(object).expect("decodes");
             resources.put_written(resource);
         }
         let metrics = Metrics::register(&mut Registry::default());

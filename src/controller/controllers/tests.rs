@@ -14,7 +14,6 @@ use super::*;
 use crate::api::Status;
 use crate::controller::cache::cached::CachedChild;
 use crate::controller::event_handlers::COALESCE;
-use crate::json::Json;
 use crate::operators::{DEPLOYMENT, OPERATORS, Resource};
 
 /// The handlers of all four kinds, with caches filled and queues read by the test.
@@ -83,7 +82,7 @@ fn resource(namespace: &str, name: &str, uid: &str, version: u64) -> CachedResou
     let object = json!({"metadata": {
         "namespace": namespace, "name": name, "uid": uid, "resourceVersion": version.to_string(),
     }});
-    CachedResource::from_json(&Json::from(&object)).unwrap()
+    CachedResource::from_json(object).unwrap()
 }
 
 /// `<kind> <name>` as a controller reference; the UID is as in [`Scene::holds`].
@@ -105,7 +104,7 @@ fn child(name: &str, owners: &[Value]) -> Value {
 }
 
 fn deployment(object: &Value) -> Arc<CachedChild> {
-    Arc::new(CachedChild::decode(DEPLOYMENT, &Json::from(object)).unwrap())
+    Arc::new(CachedChild::decode(DEPLOYMENT, object.clone()).unwrap())
 }
 
 fn waiting(number: u32) -> Resource {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::controller::drift::{fingerprint, managed_fields};
-use crate::json::{Json, merge};
+use crate::merge::merge;
 
 /// The JSON patch that makes `manager` the only owner of a list in which another manager owns items
 /// that conflict with the desired ones. For server-side apply, the edited port of a Service is a new
@@ -12,11 +12,11 @@ use crate::json::{Json, merge};
 ///
 /// `blamed` is the duplicate field in the API server's error, e.g. `spec.ports[1].nodePort`; the patch
 /// is for the last list in it. `None` if there is no such list, or no other manager owns a part of it.
-pub(crate) fn absorb_list(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
+pub fn absorb_list(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
     let (path, _) = blamed.rsplit_once('[')?;
     let metadata = object.get("metadata")?;
     let mut entries = metadata.get("managedFields")?.as_array()?.clone();
-    let is_ours = |entry: &Value| fingerprint::is_applied(&Json::from(entry), manager);
+    let is_ours = |entry: &Value| fingerprint::is_applied(entry, manager);
     let mut absorbed = Value::Null;
     for entry in entries.iter_mut().filter(|entry| !is_ours(entry)) {
         if entry.get("subresource").is_none()

@@ -7,13 +7,12 @@
 //! `f:<name>` a field, `k:<json>` an item of an associative list by its keys, `v:<json>` a
 //! member of a set, `i:<index>` an item by position, `.` the value itself, `{}` a leaf.
 
-use std::cmp::Ordering;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
 use serde_json::{Map, Value};
 
+use crate::controller::drift::fixed_hash::FixedHasher;
 use crate::controller::drift::quantity;
-use crate::json::Json;
 
 /// Largest number of comparisons of items with entries of `fieldsV1`, each of which is parsed. A list that
 /// needs more, which none of ours does, is hashed as a whole.
@@ -22,31 +21,30 @@ const MOST_COMPARED: usize = 10_000;
 /// The annotation on each child with its `stamp`. It does not enter the fingerprint.
 pub(crate) const APPLIED: &str = "quartet-operator.example.com/applied";
 
-/// Hashes of owned fields. A stored hash (see `stamp`) may come from another build with another hasher,
-/// so a difference only means that the state must be compared again.
+/// Hashes of owned fields, of a fixed algorithm, since they are stored (see `stamp`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fingerprint {
+pub struct Fingerprint {
     /// All fields but the owner references.
-    pub(crate) fields: u64,
+    pub fields: u64,
     /// The owner references. They change with the storage version, without a change of the child.
     owners: u64,
 }
 
 /// The fingerprint of an apply body, without the fields that identify the object, which server-side
 /// apply does not record as owned.
-pub(crate) fn of_desired(body: &Value) -> Fingerprint {
-    of(&Json::from(body), None)
+pub fn of_desired(body: &Value) -> Fingerprint {
+    of(body, None)
 }
 
 /// The fingerprint of the fields of `object` that `manager` owns through server-side apply; `None` if
 /// it never applied the object.
-pub(crate) fn of_observed(object: &Json<'_>, manager: &str) -> Option<Fingerprint> {
-    let fields = applied_fields(object, manager)?.parsed();
-    Some(of(object, Some(&fields)))
+pub fn of_observed(object: &Value, manager: &str) -> Option<Fingerprint> {
+    let fields = applied_fields(object, manager)?;
+    Some(of(object, Some(fields)))
 }
 
-fn of(object: &Json<'_>, fields: Option<&Json<'_>>) -> Fingerprint {
-    let (mut all, mut owners) = (DefaultHasher::new(), DefaultHasher::new());
+fn of(object: &Value, fields: Option<&Value>) -> Fingerprint {
+    let (mut all, mut owners) = (FixedHasher::default(), FixedHasher::default());
     hash(object, fields, Place::Root, &mut all);
     let owned = fields.map(|fields| fields.pointer("/f:metadata/f:ownerReferences"));
     if let Some(references) = object.pointer("/metadata/ownerReferences")
@@ -60,7 +58,7 @@ fn of(object: &Json<'_>, fields: Option<&Json<'_>>) -> Fingerprint {
     }
 }
 
-fn applied_fields<'a, 'j>(object: &'a Json<'j>, manager: &str) -> Option<&'a Json<'j>> {
+fn applied_fields<'a>(object: &'a Value, manager: &str) -> Option<&'a Value> {
     let entries = object.get("metadata")?.get("managedFields")?.as_array()?;
     entries
         .iter()
@@ -69,13 +67,10 @@ fn applied_fields<'a, 'j>(object: &'a Json<'j>, manager: &str) -> Option<&'a Jso
 }
 
 /// Whether `entry` of `managedFields` is of what `manager` owns through server-side apply.
-pub(crate) fn is_applied(entry: &Json<'_>, manager: &str) -> bool {
-    is_apply(entry) && entry.get("manager").and_then(Json::as_str) == Some(manager)
-}
-
-/// Whether `entry` of `managedFields` is of server-side apply.
-pub(crate) fn is_apply(entry: &Json<'_>) -> bool {
-    entry.get("operation").and_then(Json::as_str) == Some("Apply")
+pub(crate) fn is_applied(entry: &Value, manager: &str) -> bool {
+    let text = |field: &str| entry.get(field).and_then(Value::as_str);
+    text("manager") == Some(manager)
+        && text("operation") == Some("Apply")
         && entry.get("subresource").is_none()
 }
 
@@ -117,11 +112,11 @@ impl Place {
 
     /// The stamp, or annotations of which only the stamp is owned. It changes with other fields and is
     /// not a change by itself.
-    fn is_stamp(self, field: &str, value: &Json<'_>, owned: Option<&Json<'_>>) -> bool {
+    fn is_stamp(self, field: &str, value: &Value, owned: Option<&Value>) -> bool {
         match self {
             Place::Annotations => field == APPLIED,
             Place::Metadata if field == "annotations" => {
-                let owned = owned.and_then(Json::as_object).filter(|it| !it.is_empty());
+                let owned = owned.and_then(Value::as_object).filter(|it| !it.is_empty());
                 match (owned, value.as_object()) {
                     (Some(owned), _) => owned
                         .iter()
@@ -135,32 +130,24 @@ impl Place {
     }
 }
 
-/// Hashes `value`.
-pub(super) fn hash_whole(value: &Json<'_>, hasher: &mut DefaultHasher) {
-    hash(value, None, Place::Elsewhere, hasher);
-}
-
 /// Hashes `value`, or only the part that `fields` owns.
-fn hash(value: &Json<'_>, fields: Option<&Json<'_>>, place: Place, hasher: &mut DefaultHasher) {
+fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut FixedHasher) {
     // An empty set is a leaf: the value is owned as a whole.
     let owned = fields
-        .and_then(Json::as_object)
+        .and_then(Value::as_object)
         .filter(|owned| !owned.is_empty());
     match value {
-        Json::Object(object) => {
+        Value::Object(object) => {
             for (name, member) in object {
                 if place.identifies(name) {
                     continue;
                 }
                 let below = match owned {
                     None => None,
-                    // Anybody may own thousands of fields of an object that names one of our owners.
-                    Some(owned) => {
-                        match owned.binary_search_by(|(key, _)| field_order(key, name)) {
-                            Ok(index) => owned.get(index).map(|(_, below)| below),
-                            Err(_) => continue,
-                        }
-                    }
+                    Some(owned) => match owned.get(&format!("f:{name}")) {
+                        Some(below) => Some(below),
+                        None => continue,
+                    },
                 };
                 // Hashed separately.
                 let is_owners = matches!(place, Place::Metadata) && name == "ownerReferences";
@@ -172,7 +159,7 @@ fn hash(value: &Json<'_>, fields: Option<&Json<'_>>, place: Place, hasher: &mut 
             }
             '}'.hash(hasher);
         }
-        Json::Array(items) => {
+        Value::Array(items) => {
             let owned = owned.filter(|owned| owned.len() * items.len() <= MOST_COMPARED);
             for (index, item) in items.iter().enumerate() {
                 let below = match owned {
@@ -188,17 +175,16 @@ fn hash(value: &Json<'_>, fields: Option<&Json<'_>>, place: Place, hasher: &mut 
             }
             ']'.hash(hasher);
         }
-        Json::String(text) => match place.milli(|| quantity::milli(text)) {
+        Value::String(text) => match place.milli(|| quantity::milli(text)) {
             Some(milli) => milli.hash(hasher),
             None => text.hash(hasher),
         },
-        Json::Number(number) => match place.milli(|| quantity::milli(&number.to_string())) {
+        Value::Number(number) => match place.milli(|| quantity::milli(&number.to_string())) {
             Some(milli) => milli.hash(hasher),
             None => number.hash(hasher),
         },
-        Json::Bool(truth) => truth.hash(hasher),
-        Json::Null => 0_u8.hash(hasher),
-        Json::Unparsed(_) => hash(&value.parsed(), fields, place, hasher),
+        Value::Bool(truth) => truth.hash(hasher),
+        Value::Null => 0_u8.hash(hasher),
     }
 }
 
@@ -207,25 +193,17 @@ fn is_field(entry: &str, name: &str) -> bool {
     entry.strip_prefix("f:") == Some(name)
 }
 
-/// The order of an entry of `fieldsV1` and the one for this field.
-fn field_order(entry: &str, name: &str) -> Ordering {
-    match entry.strip_prefix("f:") {
-        Some(field) => field.cmp(name),
-        None => entry.cmp("f:"),
-    }
-}
-
 /// Whether an entry of `fieldsV1` is for this item of a list.
-fn is_of_item(entry: &str, index: usize, item: &Json<'_>) -> bool {
+fn is_of_item(entry: &str, index: usize, item: &Value) -> bool {
     let Some((form, text)) = entry.split_once(':') else {
         return false;
     };
     match form {
-        "k" => serde_json::from_str(text).is_ok_and(|keys: Json<'_>| {
+        "k" => serde_json::from_str(text).is_ok_and(|keys: Value| {
             let mut keys = keys.as_object().into_iter().flatten();
             keys.all(|(key, value)| item.get(key) == Some(value))
         }),
-        "v" => serde_json::from_str(text).is_ok_and(|member: Json<'_>| member == *item),
+        "v" => serde_json::from_str(text).is_ok_and(|member: Value| member == *item),
         "i" => text.parse() == Ok(index),
         _ => false,
     }
@@ -237,9 +215,8 @@ pub(crate) fn entry_of_item<'a>(
     index: usize,
     item: &Value,
 ) -> Option<(&'a str, &'a Value)> {
-    let item = Json::from(item);
     let mut entries = owned.iter();
-    let (entry, below) = entries.find(|(entry, _)| is_of_item(entry, index, &item))?;
+    let (entry, below) = entries.find(|(entry, _)| is_of_item(entry, index, item))?;
     Some((entry, below))
 }
 

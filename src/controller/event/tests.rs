@@ -47,7 +47,8 @@ impl Scene {
         let mut registry = Registry::default();
         let metrics = Arc::new(Metrics::register(&mut registry));
         let caller = Caller::new(kube::Client::new(service, "default"), Leadership::sole());
-        let (recorder, recorded) = Recorder::new(Arc::clone(&metrics));
+        let (recorder, recorded) =
+            Recorder::new(Arc::new(jiff::Timestamp::now), Arc::clone(&metrics));
         tokio::spawn(write(recorded, caller, metrics));
         Scene {
             recorder,

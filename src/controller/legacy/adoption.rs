@@ -8,7 +8,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::controller::drift::managed_fields;
-use crate::json::merge;
+use crate::merge::merge;
 
 /// The lists whose items are adopted as a whole.
 const LISTS: [&[&str]; 2] = [
@@ -22,7 +22,7 @@ const LISTS: [&[&str]; 2] = [
 /// A container or port of the original manager is adopted as a whole, with later changes of other
 /// managers, e.g. its image by `kubectl set image`, which older operators required. Otherwise that one
 /// field would keep the old container beside the desired one.
-pub(crate) fn patch(object: &Value, manager: &str, owner_uid: &str) -> Option<Value> {
+pub fn patch(object: &Value, manager: &str, owner_uid: &str) -> Option<Value> {
     let metadata = object.get("metadata")?;
     let entries = metadata.get("managedFields")?.as_array()?;
     let made_by = entries.iter().position(|entry| {

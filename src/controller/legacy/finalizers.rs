@@ -4,7 +4,6 @@
 use serde_json::{Value, json};
 
 use crate::api::{Kind, Version};
-use crate::json::Json;
 
 /// The finalizer that an older operator set: `<group>/finalizer`.
 const FINALIZER: &str = "cache.example.com/finalizer";
@@ -21,7 +20,7 @@ pub(crate) struct LegacyFinalizer(u32);
 
 impl LegacyFinalizer {
     /// The first one in the `metadata` of a resource.
-    pub(in crate::controller) fn of(metadata: &Json<'_>) -> Option<Self> {
+    pub(in crate::controller) fn of(metadata: &Value) -> Option<Self> {
         let mut finalizers = metadata.get("finalizers")?.as_array()?.iter();
         let index = finalizers.position(|found| found.as_str() == Some(FINALIZER))?;
         index.try_into().ok().map(LegacyFinalizer)
@@ -67,12 +66,11 @@ mod tests {
     use super::{LegacyFinalizer, exists_for};
     use crate::api::memcached::KIND;
     use crate::api::{Version, elasticweb};
-    use crate::json::Json;
 
     const OURS: &str = "cache.example.com/finalizer";
 
     fn of(version: &Version, spec: Value, metadata: Value) -> Option<Value> {
-        let finalizer = LegacyFinalizer::of(&Json::from(&metadata))?;
+        let finalizer = LegacyFinalizer::of(&metadata)?;
         let is_deleting = metadata.get("deletionTimestamp").is_some();
         let operations = finalizer.removal(version, "u", &spec.to_string(), is_deleting);
         operations.map(|operations| serde_json::from_str(&operations).expect("JSON"))

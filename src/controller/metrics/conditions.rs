@@ -81,13 +81,14 @@ impl Tally {
             *count += 1;
             return;
         }
-        let key = match self.counts.len() < MOST_STATES {
-            true => condition,
-            false => ConditionView {
+        let key = if self.counts.len() < MOST_STATES {
+            condition
+        } else {
+            ConditionView {
                 status: "Unknown".to_owned(),
                 reason: "other".to_owned(),
                 ..condition
-            },
+            }
         };
         *self.counts.entry(key).or_default() += 1;
     }

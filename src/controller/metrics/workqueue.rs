@@ -21,8 +21,6 @@ pub(crate) struct Backlog {
     pub(crate) low: usize,
     /// The same of normal priority.
     pub(crate) normal: usize,
-    /// The same of high priority.
-    pub(crate) high: usize,
     /// Total time that the running workers have spent on their current items.
     pub(crate) unfinished: Duration,
     /// The longest of these times.
@@ -31,9 +29,6 @@ pub(crate) struct Backlog {
 
 /// The label of low priority: controller-runtime's `handler.LowPriority`.
 const LOW_PRIORITY: &str = "-100";
-
-/// The label of high priority.
-const HIGH_PRIORITY: &str = "100";
 
 /// Reads the state of a queue; `None` once it is dropped.
 pub(crate) type ReadBacklog = Box<dyn Fn() -> Option<Backlog> + Send + Sync>;
@@ -77,11 +72,7 @@ impl Collector for Sources<ReadBacklog> {
             "workqueue_depth",
             "Current depth of workqueue by workqueue and priority.",
             backlogs.iter().flat_map(|(labels, backlog)| {
-                let depths = [
-                    (HIGH_PRIORITY, backlog.high),
-                    ("0", backlog.normal),
-                    (LOW_PRIORITY, backlog.low),
-                ];
+                let depths = [("0", backlog.normal), (LOW_PRIORITY, backlog.low)];
                 depths.map(|(priority, items)| {
                     let priority = vec![("priority", priority.to_owned())];
                     let labels = [labels.clone(), priority].concat();

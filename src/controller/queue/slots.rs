@@ -1,6 +1,7 @@
 //! The state of the work queue, without waiting: the items, their order, and the keys in process. Pure:
 //! `now` is an argument, so that a model can be compared.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::time::Duration;
@@ -16,18 +17,7 @@ pub enum Priority {
     Low,
     /// Everything else.
     Normal,
-    /// What a reconcile asked for at a time that has come, in most cases the write of a status. It has
-    /// waited, and does not wait again behind all new objects.
-    High,
 }
-
-impl Priority {
-    const ALL: [Priority; 3] = [Priority::Low, Priority::Normal, Priority::High];
-}
-
-/// After this number of items of higher priority an item of a lower one is next: constant load of one
-/// priority slows each lower one down to an eighth, not more.
-pub const HIGHER_PER_LOWER: u32 = 7;
 
 /// A waiting item. There is one per key.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +30,13 @@ pub(super) struct Waiting {
     is_ready: bool,
     /// When it became ready, or is due.
     at: Instant,
+}
+
+impl Waiting {
+    /// Its position in `Slots::ready`.
+    fn position(&self) -> (Reverse<Priority>, u64) {
+        (Reverse(self.priority), self.sequence)
+    }
 }
 
 /// A key in process.
@@ -56,11 +53,8 @@ struct Processing {
 pub(super) struct Slots<K> {
     pub(super) waiting: HashMap<K, Waiting>,
     processing: HashMap<K, Processing>,
-    /// What is ready and not in process: FIFO within a priority.
-    ready: BTreeMap<(Priority, u64), K>,
-    /// For priorities that wait: the number of items of higher priority that were handed out since one
-    /// of these was.
-    overtaken: BTreeMap<Priority, u32>,
+    /// What is ready and not in process: FIFO within a priority, the higher one first.
+    ready: BTreeMap<(Reverse<Priority>, u64), K>,
     /// Due later, earliest first; the number distinguishes entries with the same time.
     delayed: BTreeMap<(Instant, u64), K>,
     /// Source of `Waiting::sequence`.
@@ -75,7 +69,6 @@ impl<K> Default for Slots<K> {
             waiting: HashMap::new(),
             processing: HashMap::new(),
             ready: BTreeMap::new(),
-            overtaken: BTreeMap::new(),
             delayed: BTreeMap::new(),
             next_sequence: 0,
             adds: 0,
@@ -113,7 +106,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     /// Takes the next ready key that is not in process; returns it with its waiting time.
     pub(super) fn pop(&mut self, now: Instant) -> Option<(K, Duration)> {
         self.promote(now);
-        let key = self.next_ready()?;
+        let (_, key) = self.ready.pop_first()?;
         let item = self.waiting.remove(&key)?;
         self.processing.insert(
             key.clone(),
@@ -133,8 +126,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         if let Some(item) = self.waiting.get(key).copied()
             && item.is_ready
         {
-            self.ready
-                .insert((item.priority, item.sequence), key.clone());
+            self.ready.insert(item.position(), key.clone());
         }
         Some(now.saturating_duration_since(processing.since))
     }
@@ -162,11 +154,6 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         self.ready.len()
     }
 
-    /// Whether the key is waiting, ready or not.
-    pub(super) fn is_waiting(&self, key: &K) -> bool {
-        self.waiting.contains_key(key)
-    }
-
     pub(super) fn backlog(&mut self, now: Instant) -> Backlog {
         self.promote(now);
         let mut backlog = Backlog {
@@ -176,9 +163,10 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         let mut count = |priority| match priority {
             Priority::Low => backlog.low += 1,
             Priority::Normal => backlog.normal += 1,
-            Priority::High => backlog.high += 1,
         };
-        self.ready.keys().for_each(|(priority, _)| count(*priority));
+        self.ready
+            .keys()
+            .for_each(|(priority, _)| count(priority.0));
         for key in self.processing.keys() {
             if let Some(item) = self.waiting.get(key)
                 && item.is_ready
@@ -222,8 +210,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         if !item.is_ready {
             self.delayed.insert((item.at, item.sequence), key.clone());
         } else if !self.processing.contains_key(&key) {
-            self.ready
-                .insert((item.priority, item.sequence), key.clone());
+            self.ready.insert(item.position(), key.clone());
         }
         self.waiting.insert(key, item);
     }
@@ -232,30 +219,11 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     fn take(&mut self, key: &K) -> Option<Waiting> {
         let item = self.waiting.remove(key)?;
         if item.is_ready {
-            self.ready.remove(&(item.priority, item.sequence));
+            self.ready.remove(&item.position());
         } else {
             self.delayed.remove(&(item.at, item.sequence));
         }
         Some(item)
-    }
-
-    /// Takes the next ready key, and counts it for those of lower priority that wait.
-    fn next_ready(&mut self) -> Option<K> {
-        let ready = &self.ready;
-        let first = |priority| ready.range((priority, 0)..=(priority, u64::MAX)).next();
-        let waits = |priority: &Priority| first(*priority).is_some();
-        self.overtaken.retain(|priority, _| waits(priority));
-        let (highest, _) = *ready.last_key_value()?.0;
-        let mut overtaken = self.overtaken.iter();
-        let overtaken = overtaken.find(|(_, count)| **count >= HIGHER_PER_LOWER);
-        let next = overtaken.map_or(highest, |(priority, _)| *priority);
-        let lower = Priority::ALL.into_iter().filter(|it| *it < next);
-        for lower in lower.filter(waits) {
-            *self.overtaken.entry(lower).or_default() += 1;
-        }
-        self.overtaken.remove(&next);
-        let position = *first(next)?.0;
-        self.ready.remove(&position)
     }
 
     fn sequence(&mut self) -> u64 {

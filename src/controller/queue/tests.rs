@@ -232,45 +232,6 @@ async fn a_retry_of_a_listed_key_keeps_its_low_priority() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_due_as_a_reconcile_asked_precedes_what_is_new() {
-    let queue = queue();
-    queue.add("waited", Priority::Normal);
-    queue.add("listed", Priority::Low);
-    for key in ["waited", "listed"] {
-        assert_eq!(ready(&queue), Some(key));
-        queue.requeue_after(key, Duration::from_secs(1));
-        queue.done(&key);
-    }
-    queue.add("new", Priority::Normal);
-    sleep(Duration::from_secs(1)).await;
-    assert_eq!(ready(&queue), Some("waited"));
-    assert_eq!(ready(&queue), Some("new"));
-    assert_eq!(ready(&queue), Some("listed"), "keeps its low priority");
-
-    queue.add("newer", Priority::Normal);
-    queue.requeue_after("waited", Duration::ZERO);
-    queue.done(&"waited");
-    assert_eq!(
-        ready(&queue),
-        Some("newer"),
-        "nothing asked for at once waited"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_that_fails_after_its_wait_has_normal_priority_again() {
-    let queue = queue();
-    queue.add("a", Priority::High);
-    assert_eq!(ready(&queue), Some("a"));
-    queue.add_rate_limited("a", None);
-    queue.done(&"a");
-    queue.add("b", Priority::Normal);
-    sleep(Duration::from_millis(5)).await;
-    assert_eq!(ready(&queue), Some("b"));
-    assert_eq!(ready(&queue), Some("a"));
-}
-
-#[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_a_removed_key() {
     let queue = queue();
     for _ in 0..5 {

@@ -5,20 +5,20 @@
 mod checks;
 mod deletion;
 pub(super) mod error;
-pub(super) mod memo;
 mod ownership;
 pub(super) mod wanted;
 
+use serde_json::Value;
 use tracing::{debug, info};
 
 use self::checks::Step;
 pub(super) use self::error::ApplyError;
-use self::error::{failing, lost_on_admission, still_failing};
+use self::error::{failing, lost_on_admission};
 pub(super) use self::wanted::Ensured;
 use self::wanted::{Existing, Expected, Wanted};
 use crate::api_server::RequestError;
 use crate::controller::cache::cached::{CachedChild, Owner};
-use crate::controller::cache::decode::DecodeGuard;
+use crate::controller::drift::repairs::Repairs;
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::reconcile::error_class::{self, ErrorClass};
 use crate::controller::reconcile::reconciler::Reconciler;
@@ -27,7 +27,6 @@ use crate::operators::{Child, Resource, kept};
 
 impl Reconciler {
     /// Applies the children in their order, and deletes optional children that are no longer desired.
-    /// `spec` is the hash of what they are computed from.
     ///
     /// # Errors
     /// The first [`ApplyError`]; later children stay unchanged, except after a problem of one child only.
@@ -35,21 +34,20 @@ impl Reconciler {
         &self,
         resource: &Resource,
         children: &[Child],
-        spec: u64,
     ) -> Result<Ensured, ApplyError> {
         let mut ensured = Ensured::default();
         let applied = self.apply_all(resource, children, &mut ensured).await;
-        match (applied, ensured.problem.take(), ensured.failure.take()) {
-            (Ok(()), None, None) => self.states.unblock(resource),
-            (Ok(()), Some((problem, left)), _) => return Err(ApplyError::Blocked(problem, left)),
-            (Ok(()), None, Some(failure)) => return Err(still_failing(failure)),
-            (Err(ApplyError::Pending { requeue_after, .. }), Some((problem, left)), _) => {
-                return Err(ApplyError::Blocked(problem, left.min(requeue_after)));
+        match (applied, ensured.problem.take()) {
+            (Ok(()), None) => {
+                self.states.unblock(resource);
+                Ok(ensured)
             }
-            (Err(error), ..) => return Err(error),
+            (Ok(()), Some((problem, left))) => Err(ApplyError::Blocked(problem, left)),
+            (Err(ApplyError::Pending { requeue_after, .. }), Some((problem, left))) => {
+                Err(ApplyError::Blocked(problem, left.min(requeue_after)))
+            }
+            (Err(error), _) => Err(error),
         }
-        self.memos.remember(resource, spec, children, &ensured);
-        Ok(ensured)
     }
 
     async fn apply_all(
@@ -117,20 +115,20 @@ impl Reconciler {
             found: self.children.found(child.kind, &wanted.key()),
         };
         let blocked = self.states.blocked(resource, &attempt);
-        let (paced, had_slot) = match &ours {
+        let paced = match &ours {
             Some(ours) => {
                 let blocked = blocked.as_ref();
                 let step = self.check_existing(wanted, ours, blocked, ensured).await?;
                 match step {
                     Step::Done => return Ok(()),
-                    Step::Change { paced, had_slot } => (paced, had_slot),
+                    Step::Change { paced } => paced,
                 }
             }
             None => match self.check_repairs(wanted, false).await? {
                 Some((problem, wait)) => return Err(ApplyError::Blocked(problem, wait)),
                 None => {
                     self.check_blocked(wanted, blocked.as_ref())?;
-                    (false, false)
+                    false
                 }
             },
         };
@@ -152,15 +150,8 @@ impl Reconciler {
                 Ok(())
             }
             Err(error) => {
-                let gives_back = match paced {
-                    true => self.gives_back_slot(wanted, &error, had_slot).await?,
-                    false => false,
-                };
-                if let Some((blocker, wait)) = error.blocker(gives_back) {
+                if let Some((blocker, wait)) = error.blocker() {
                     self.states.block(resource, attempt, blocker, wait);
-                }
-                if gives_back {
-                    self.pacer.ended(&wanted.resource_key());
                 }
                 Err(error)
             }
@@ -234,12 +225,10 @@ impl Reconciler {
         // Until the cache has the answer: its event, which often comes first, enqueues nothing.
         let write = Write::Child(wanted.desired);
         let _writing = self.states.writing(wanted.resource, write);
-        let applied = self.caller.apply(at, manager, force, &body);
-        let (answer, is_created) = self.children.watched_as(wanted.child.kind, applied).await?;
+        let (answer, is_created) = self.caller.apply(at, manager, force, &body).await?;
         // Without force, too: the child may have lost its label or its owner reference.
         if !is_created {
-            let child = (wanted.child.kind, wanted.key());
-            self.repairs.applied(&child, wanted.counted);
+            self.repairs(wanted, Repairs::applied);
         }
         Ok(self.applied(wanted, answer))
     }
@@ -265,18 +254,14 @@ impl Reconciler {
     /// Stores the answer to an apply in the cache, and records whether it differs from the request: the
     /// API server rounds values, and admission plugins change fields. An answer without a field that the
     /// watches need is not stored, since no event would replace it; the field is returned.
-    fn applied(
-        &self,
-        wanted: Wanted<'_>,
-        answer: DecodeGuard<CachedChild>,
-    ) -> Option<&'static str> {
+    fn applied(&self, wanted: Wanted<'_>, answer: Value) -> Option<&'static str> {
         let Wanted {
             resource,
             child,
             desired,
             ..
         } = wanted;
-        let answer = answer.into_decoded().ok();
+        let answer = CachedChild::decode(child.kind, answer).ok();
         let lost = answer
             .as_ref()
             .and_then(|answer| lost_field(answer, &self.owner(resource)));
@@ -308,10 +293,10 @@ fn lost_field(answer: &CachedChild, owner: &Owner) -> Option<&'static str> {
     if !answer.meta.is_selected {
         return Some("metadata.labels[app.kubernetes.io/managed-by]");
     }
-    match answer.owner.as_ref().is_some_and(is_owned) {
-        true => None,
-        false => Some("metadata.ownerReferences"),
+    if !answer.owner.as_ref().is_some_and(is_owned) {
+        return Some("metadata.ownerReferences");
     }
+    None
 }
 
 /// What is expected of an applied child.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::apply::memo::Memos;
 use super::first_revision::FirstRevision;
 use super::pacing::Pacer;
 use crate::api::{Kind, Version};
@@ -11,14 +10,12 @@ use crate::api_server::Location;
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::store::Store;
 use crate::controller::children::Children;
-use crate::controller::drift::repairs::RepairLog;
+use crate::controller::clock::Clock;
 use crate::controller::event::Recorder;
 use crate::controller::event_handlers::QueueHandle;
 use crate::controller::metrics::Metrics;
-use crate::controller::object::ObjectKey;
-use crate::controller::queue::Queue;
 use crate::controller::state::ReconcileStates;
-use crate::operators::{ChildKind, Operator, Settings};
+use crate::operators::{Operator, Settings};
 use quartet_http::Caller;
 
 /// How long to wait for an outdated cache if no event arrives.
@@ -33,6 +30,7 @@ pub(crate) struct Context {
     pub(crate) caller: Caller,
     pub(crate) first_revision: Arc<FirstRevision>,
     pub(crate) recorder: Recorder,
+    pub(crate) clock: Clock,
     pub(crate) children: Arc<Children>,
     pub(crate) metrics: Arc<Metrics>,
 }
@@ -45,19 +43,12 @@ pub(crate) struct Reconciler {
     pub(super) settings: Settings,
     pub(super) caller: Caller,
     pub(super) recorder: Recorder,
+    pub(super) clock: Clock,
     pub(super) resources: Arc<Store<CachedResource>>,
     pub(super) states: Arc<ReconcileStates>,
-    pub(super) queue: Arc<Queue<ObjectKey>>,
     pub(super) children: Arc<Children>,
     pub(in crate::controller) pacer: Pacer,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) memos: Memos,
-    /// Repeated applies of a child: another writer may keep changing it.
-    pub(super) repairs: RepairLog<(ChildKind, ObjectKey)>,
-    /// Repeated corrections of a status: another writer may keep changing it.
-    pub(super) repeated_statuses: RepairLog<ObjectKey>,
-    /// Repeated removals of the finalizer of an older operator, which may still run.
-    pub(super) stripped: RepairLog<ObjectKey>,
     /// Read before the first child is created, and before the first `Ready`.
     pub(super) first_revision: Arc<FirstRevision>,
 }
@@ -71,7 +62,7 @@ impl Reconciler {
         handle: &QueueHandle,
     ) -> Self {
         let kind = operator.kind();
-        let (queue, children, metrics) = (&handle.queue, context.children, context.metrics);
+        let (children, metrics) = (context.children, context.metrics);
         Reconciler {
             operator,
             kind,
@@ -79,21 +70,18 @@ impl Reconciler {
             settings: context.settings,
             caller: context.caller,
             recorder: context.recorder,
+            clock: context.clock,
             resources: Arc::clone(&handle.resources),
             states: Arc::clone(&handle.states),
             pacer: Pacer::new(
-                handle,
+                &kind.controller_name(),
                 context.max_concurrent_rollouts,
+                Arc::clone(&handle.resources),
                 Arc::clone(&children),
-                Arc::clone(&metrics),
+                &metrics,
             ),
-            queue: Arc::clone(queue),
             children,
             metrics,
-            memos: Memos::default(),
-            repairs: RepairLog::default(),
-            repeated_statuses: RepairLog::default(),
-            stripped: RepairLog::default(),
             first_revision: context.first_revision,
         }
     }

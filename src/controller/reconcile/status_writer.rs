@@ -12,12 +12,11 @@ use crate::api::{Condition, Status};
 use crate::api_server::{Location, RequestError};
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::decode::DecodeGuard;
-use crate::controller::drift::repairs::Decision;
+use crate::controller::drift::repairs::{Decision, Repairs};
 use crate::controller::event::transitions;
 use crate::controller::reconcile::outcome::Outcome;
 use crate::controller::reconcile::reconciler::{Reconciler, STALE_RETRY};
-use crate::controller::state::debounce::{Difference, is_rollout};
-use crate::controller::state::{Write, jittered_retry, key_of};
+use crate::controller::state::{Repaired, Write, jittered_retry, key_of};
 use crate::operators::{Observed, Reason, Resource, Summary, status};
 use quartet_http::Part;
 
@@ -69,16 +68,16 @@ impl Reconciler {
         observed: Observed,
         is_at_rest: bool,
     ) -> Option<Duration> {
-        let difference = Difference::by(&resource.status, wanted);
-        let queued = self.queue.ready();
-        let wait = self
-            .states
-            .status_differs(resource, observed, is_at_rest, difference, queued);
+        let wait = self.states.status_differs(resource, observed, is_at_rest);
         if wait.is_some() {
             return wait;
         }
         let content = correction(&resource.status, wanted)?;
-        match self.repeated_statuses.decide(&key_of(resource), content) {
+        let (key, what) = (key_of(resource), (Repaired::Status, content));
+        match self
+            .states
+            .repairs(&key, &resource.uid, what, Repairs::next)
+        {
             Decision::Apply => None,
             Decision::Wait(_, left) => Some(left),
             Decision::Investigate(left) => {
@@ -120,7 +119,9 @@ impl Reconciler {
         match answer {
             Ok(answer) => {
                 if let Some(content) = correction(&resource.status, wanted) {
-                    self.repeated_statuses.applied(key, content);
+                    let what = (Repaired::Status, content);
+                    self.states
+                        .repairs(key, &resource.uid, what, Repairs::applied);
                 }
                 let is_as_read = self.store_answer(cached, answer);
                 self.states.status_is_written(resource);
@@ -139,10 +140,10 @@ impl Reconciler {
                     known.meta.resource_version > cached.meta.resource_version
                 };
                 // The cache may show a change that enqueues nothing, such as a label.
-                Ok(Some(match known.is_some_and(is_newer) {
-                    true => Duration::ZERO,
-                    false => STALE_RETRY,
-                }))
+                if known.is_some_and(is_newer) {
+                    return Ok(Some(Duration::ZERO));
+                }
+                Ok(Some(STALE_RETRY))
             }
             Err(error) => Err(error),
         }
@@ -166,7 +167,7 @@ impl Reconciler {
         let wanted = makes_pods.map(|child| (child.kind, child.name.as_str()));
         let (namespace, uid) = (&resource.namespace, &resource.uid);
         let (workload, pods, others) = self.children.observed(namespace, uid, wanted);
-        let now = crate::controller::clock::now();
+        let now = (self.clock)();
         Observed {
             workload,
             others,
@@ -219,6 +220,13 @@ fn keep_pods(wanted: &mut Status, stored: &Status) {
             condition.clone_from(kept);
         }
     }
+}
+
+/// Whether the reason is a step of a rollout without a problem.
+fn is_rollout(reason: &str) -> bool {
+    [Reason::RollingOut, Reason::MinimumReplicasUnavailable]
+        .iter()
+        .any(|step| step.as_str() == reason)
 }
 
 /// Whether both are the same JSON, whatever the order of members.

@@ -7,7 +7,6 @@ mod conflicts;
 mod failing;
 mod generations;
 mod lost_children;
-mod memo;
 mod new_leader;
 mod owned;
 mod paced;
@@ -27,13 +26,13 @@ use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::decode::Decode;
 use crate::controller::cache::store::Store;
 use crate::controller::children::Children;
+use crate::controller::clock::Clock;
 use crate::controller::event::{Recorded, Recorder};
 use crate::controller::event_handlers::QueueHandle;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
-use crate::controller::queue::Queue;
 use crate::controller::reconcile::{Action, Context, FirstRevision, Reconciler};
-use crate::json::{Json, merge};
+use crate::merge::merge;
 use crate::operators::memcached::Memcached;
 use crate::operators::{DEPLOYMENT, Operator, Settings};
 use quartet_http::Caller;
@@ -52,7 +51,6 @@ struct Scenario {
     children: Arc<Children>,
     /// The next request is answered with the status 429 and this `Retry-After`.
     busy: Arc<Mutex<Option<Duration>>>,
-    queue: Arc<Queue<ObjectKey>>,
     /// `METHOD path?query body` of each request.
     sent: Arc<Log>,
     /// All requests since the start.
@@ -135,7 +133,8 @@ impl Scenario {
         });
         let mut registry = prometheus_client::registry::Registry::default();
         let metrics = Arc::new(Metrics::register(&mut registry));
-        let (recorder, recorded) = Recorder::new(Arc::clone(&metrics));
+        let clock: Clock = Arc::new(jiff::Timestamp::now);
+        let (recorder, recorded) = Recorder::new(Arc::clone(&clock), Arc::clone(&metrics));
         let caller = Caller::new(kube::Client::new(service, "default"), Leadership::sole());
         let context = Context {
             settings: Settings::default(),
@@ -143,6 +142,7 @@ impl Scenario {
             first_revision: Arc::new(FirstRevision::known(caller.clone(), 0)),
             caller,
             recorder,
+            clock,
             children: Arc::clone(&children),
             metrics: Arc::clone(&metrics),
         };
@@ -156,7 +156,6 @@ impl Scenario {
             resources,
             children,
             busy,
-            queue: handle.queue,
             sent,
             sent_ever,
             version,
@@ -183,7 +182,7 @@ impl Scenario {
         let version = self.version.fetch_add(1, Ordering::Relaxed);
         object["metadata"]["resourceVersion"] = version.to_string().into();
         self.resources
-            .put_written(CachedResource::from_json(&Json::from(&object)).expect("decodes"));
+            .put_written(CachedResource::from_json(object).expect("decodes"));
     }
 
     /// The next request is rejected as by an overloaded API server.

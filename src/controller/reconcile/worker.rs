@@ -56,7 +56,8 @@ where
             "reconcile",
             controller,
             namespace = key.namespace(),
-            name = key.name(),
+            // Not `name`, which is the name of the span in the log.
+            resource = key.name(),
             reconcileID = format!("{:016x}", fastrand::u64(..)),
             otel.status_code = Empty,
         );
@@ -112,7 +113,7 @@ fn conclude(
         }
         Ok(Ok(Ok(Action::RequeueAfter(delay)))) => {
             queue.forget(key);
-            queue.requeue_after(key.clone(), delay);
+            queue.add_after(key.clone(), delay);
             ReconcileResult::RequeueAfter
         }
         Ok(Ok(Ok(Action::Held(delay)))) => {

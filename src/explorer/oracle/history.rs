@@ -12,7 +12,6 @@ use super::super::run::Outcome;
 use super::super::settled::{Objects, desired, is_paused, ready, resource, unlike};
 use super::super::violation::Add;
 use crate::controller::drift::stamp::{Hash, Stamp, hash_of_spec};
-use crate::json::Json;
 use crate::operators::SERVICE;
 
 /// How old a change of another writer may be that the manager has not seen when it writes: the time of
@@ -132,7 +131,7 @@ fn child_written(
             add("O6", format!("{plural} taken from another owner"));
         }
     }
-    let Some(stamp) = Stamp::of(&Json::from(&*stored.object)) else {
+    let Some(stamp) = Stamp::of(&stored.object) else {
         return add("O6", format!("{plural} written without a stamp"));
     };
     let of_spec = (json!(owner).to_string(), stamp.spec);

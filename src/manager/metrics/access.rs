@@ -1,62 +1,54 @@
 //! Access to the metrics, as in controller-runtime: a TokenReview authenticates the bearer token, and a
-//! SubjectAccessReview authorizes the user to `get` the URL `/metrics`. Results are cached for as long
-//! as there. While the API server is unavailable, only users with a cached result have access.
+//! SubjectAccessReview authorizes the user to `get` the URL `/metrics`. Decisions are cached. While the API
+//! server is unavailable, only clients with a cached decision have access.
 //!
 //! Source: controller-runtime `pkg/metrics/filters/filters.go`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::Client;
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::cache::Cache;
-use super::reviews::{self, DEADLINE, ReviewError};
+use super::reviews::{DEADLINE, ReviewError, authenticate, authorize};
+use crate::names::METRICS_PATH;
 
-/// How long the answer to a TokenReview is cached.
-const TOKEN_TTL: Duration = Duration::from_secs(60);
-/// How long a SubjectAccessReview that allows access is cached.
-const ALLOW_TTL: Duration = Duration::from_secs(5 * 60);
-/// How long one that denies it is cached.
+/// How long a client that may read is not reviewed again.
+const ALLOW_TTL: Duration = Duration::from_secs(60);
+/// How long one that may not is not.
 const DENY_TTL: Duration = Duration::from_secs(30);
 /// Reviews at the same time, and the minimum time that each holds its slot: a client that guesses
-/// tokens costs the API server at most 40 requests a second.
+/// tokens costs the API server at most 40 requests a second, and the cache 1200 entries.
 const REVIEWS: usize = 4;
 const REVIEW_PAUSE: Duration = Duration::from_millis(100);
-/// Tokens and users in the cache. More than can be reviewed within [`TOKEN_TTL`] (2400), so that a
-/// client that guesses tokens evicts no valid one.
-const REMEMBERED: usize = 4096;
 /// Maximum bytes of a token. Those of the API server have about 1000.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
-
-/// A digest of a token or of a user. Tokens are not stored.
-type Key = [u8; 32];
 
 /// Decides who may read the metrics.
 pub(super) struct Access {
     client: Client,
-    tokens: Cache<Key, Option<Arc<UserInfo>>>,
-    rights: Cache<Key, bool>,
-    permits: Arc<Semaphore>,
+    /// The decisions, each with the end of its validity, by a digest of verb and token. Tokens are not stored.
+    known: Mutex<HashMap<[u8; 32], (Decision, Instant)>>,
+    slots: Arc<Semaphore>,
     /// Whether the last review failed. Only a change is logged.
     failing: AtomicBool,
 }
 
-/// Why access is denied.
-#[derive(Debug)]
-pub(super) enum Denied {
-    /// There is no token, or it is not valid.
+/// The decision on a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Decision {
+    Allowed,
+    /// The token is not valid.
     Unauthenticated,
     /// This user is not authorized.
     Forbidden(String),
-    /// The review failed.
-    Unknown(ReviewError),
 }
 
 impl Access {
@@ -64,129 +56,106 @@ impl Access {
     pub(super) fn new(client: Client) -> Self {
         Self {
             client,
-            tokens: Cache::new(REMEMBERED),
-            rights: Cache::new(REMEMBERED),
-            permits: Arc::new(Semaphore::new(REVIEWS)),
+            known: Mutex::default(),
+            slots: Arc::new(Semaphore::new(REVIEWS)),
             failing: AtomicBool::new(false),
         }
     }
 
-    /// Checks whether a request with these headers may `method` the URL `path`.
-    ///
-    /// # Errors
-    /// [`Denied`], the reason.
-    pub(super) async fn check(
-        &self,
-        method: &Method,
-        path: &str,
-        headers: &HeaderMap,
-    ) -> Result<(), Denied> {
-        let token = bearer_token(headers).ok_or(Denied::Unauthenticated)?;
-        let user = self.user(token).await.map_err(Denied::Unknown)?;
-        let user = user.ok_or(Denied::Unauthenticated)?;
-        let verb = method.as_str().to_lowercase();
-        match self
-            .may(&user, &verb, path)
-            .await
-            .map_err(Denied::Unknown)?
-        {
-            true => Ok(()),
-            false => Err(Denied::Forbidden(user.username.clone().unwrap_or_default())),
-        }
-    }
-
-    async fn user(&self, token: &str) -> Result<Option<Arc<UserInfo>>, ReviewError> {
-        let key = digest(&[token]);
-        if let Some(known) = self.tokens.get(&key, Instant::now()) {
-            return Ok(known);
-        }
-        let (client, token) = (self.client.clone(), token.to_owned());
-        let review = async move { reviews::authenticate(&client, &token).await };
-        let user = self.reviewed("TokenReview", review).await?.map(Arc::new);
-        let now = Instant::now();
-        self.tokens.put(key, user.clone(), now, now + TOKEN_TTL);
-        Ok(user)
-    }
-
-    async fn may(&self, user: &UserInfo, verb: &str, path: &str) -> Result<bool, ReviewError> {
-        let who = serde_json::to_string(user).unwrap_or_default();
-        let key = digest(&[&who, verb, path]);
-        if let Some(known) = self.rights.get(&key, Instant::now()) {
-            return Ok(known);
-        }
-        let (client, user) = (self.client.clone(), user.clone());
-        let (verb, path) = (verb.to_owned(), path.to_owned());
-        let review = async move { reviews::authorize(&client, &user, &verb, &path).await };
-        let allowed = self.reviewed("SubjectAccessReview", review).await?;
-        let (now, ttl) = (Instant::now(), if allowed { ALLOW_TTL } else { DENY_TTL });
-        self.rights.put(key, allowed, now, now + ttl);
-        Ok(allowed)
-    }
-
-    /// Awaits `review` when a slot is free. The review and its pause have their own task: a client that
-    /// disconnects ends this future, and would otherwise free the slot at once for its next token.
-    async fn reviewed<T: Send + 'static>(
-        &self,
-        kind: &'static str,
-        review: impl Future<Output = Result<T, ReviewError>> + Send + 'static,
-    ) -> Result<T, ReviewError> {
-        let failed = |reason: &str| ReviewError::Failed(format!("cannot create {kind}: {reason}"));
-        let turn = timeout(DEADLINE, Arc::clone(&self.permits).acquire_owned()).await;
-        let Ok(Ok(permit)) = turn else {
-            return Err(failed("too many callers with unknown tokens"));
+    /// The response to a request with these headers that may not `method` the metrics; `None` if it may.
+    pub(super) async fn denial(&self, method: &Method, headers: &HeaderMap) -> Option<Response> {
+        let decision = match bearer_token(headers) {
+            Some(token) => self.decision(&method.as_str().to_lowercase(), token).await,
+            None => Ok(Decision::Unauthenticated),
         };
-        let (sender, answer) = oneshot::channel();
-        tokio::spawn(async move {
-            // An error if nobody waits any more.
-            let _ = sender.send(review.await);
-            sleep(REVIEW_PAUSE).await;
-            drop(permit);
-        });
-        let answer = answer.await;
-        let answer = answer.unwrap_or_else(|_| Err(failed("the review was aborted")));
-        self.log_change(answer.as_ref().err());
-        answer
-    }
-
-    fn log_change(&self, failure: Option<&ReviewError>) {
-        let failed_before = self.failing.swap(failure.is_some(), Ordering::Relaxed);
-        match failure {
-            Some(error) if !failed_before => {
-                tracing::warn!(%error, "cannot review access to the metrics");
-            }
-            None if failed_before => {
-                tracing::info!("access to the metrics can be reviewed again");
-            }
-            _ => {}
-        }
-    }
-}
-
-impl IntoResponse for Denied {
-    fn into_response(self) -> Response {
-        match self {
-            Self::Unauthenticated => (
+        let denial = match decision {
+            Ok(Decision::Allowed) => return None,
+            Ok(Decision::Unauthenticated) => (
                 StatusCode::UNAUTHORIZED,
                 [(header::WWW_AUTHENTICATE, "Bearer")],
-                "send a bearer token that the API server knows\n".to_owned(),
+                "send a bearer token that the API server knows\n",
             )
                 .into_response(),
-            Self::Forbidden(user) => {
+            Ok(Decision::Forbidden(user)) => {
                 let reason = format!("{user} may not get the nonResourceURL /metrics\n");
                 (StatusCode::FORBIDDEN, reason).into_response()
             }
-            Self::Unknown(error) => {
+            Err(error) => {
                 let code = match error {
                     ReviewError::Forbidden(_) => StatusCode::INTERNAL_SERVER_ERROR,
-                    ReviewError::Timeout(_) | ReviewError::Failed(..) => {
-                        StatusCode::SERVICE_UNAVAILABLE
-                    }
+                    ReviewError::Failed(_) => StatusCode::SERVICE_UNAVAILABLE,
                 };
                 let reason =
                     "the API server cannot review the access; see the log of the manager\n";
                 (code, reason).into_response()
             }
+        };
+        Some(denial)
+    }
+
+    /// The cached decision, or a new one.
+    async fn decision(&self, verb: &str, token: &str) -> Result<Decision, ReviewError> {
+        let key = Sha256::digest(format!("{verb} {token}")).into();
+        if let Some((decision, end)) = self.known.lock().get(&key)
+            && Instant::now() < *end
+        {
+            return Ok(decision.clone());
         }
+        let reviewed = self.reviewed(verb.to_owned(), token.to_owned()).await;
+        self.log_change(reviewed.as_ref().err());
+        let decision = reviewed?;
+        let is_allowed = decision == Decision::Allowed;
+        let (now, ttl) = (
+            Instant::now(),
+            if is_allowed { ALLOW_TTL } else { DENY_TTL },
+        );
+        let mut known = self.known.lock();
+        known.retain(|_, (_, end)| now < *end);
+        known.insert(key, (decision.clone(), now + ttl));
+        Ok(decision)
+    }
+
+    /// Asks the API server when a slot is free. The reviews and their pause have their own task: a client
+    /// that disconnects ends this future, and would otherwise free the slot at once for its next token.
+    async fn reviewed(&self, verb: String, token: String) -> Result<Decision, ReviewError> {
+        let failed =
+            |reason: &str| ReviewError::Failed(format!("cannot create TokenReview: {reason}"));
+        let slot = timeout(DEADLINE, Arc::clone(&self.slots).acquire_owned()).await;
+        let Ok(Ok(slot)) = slot else {
+            return Err(failed("too many callers with unknown tokens"));
+        };
+        let client = self.client.clone();
+        let reviews = tokio::spawn(async move {
+            let decision = decide(&client, &verb, &token);
+            let (decision, ()) = tokio::join!(decision, sleep(REVIEW_PAUSE));
+            drop(slot);
+            decision
+        });
+        reviews
+            .await
+            .unwrap_or_else(|_| Err(failed("the review was aborted")))
+    }
+
+    fn log_change(&self, failure: Option<&ReviewError>) {
+        if self.failing.swap(failure.is_some(), Ordering::Relaxed) == failure.is_some() {
+            return;
+        }
+        match failure {
+            Some(error) => tracing::warn!(%error, "cannot review access to the metrics"),
+            None => tracing::info!("access to the metrics can be reviewed again"),
+        }
+    }
+}
+
+async fn decide(client: &Client, verb: &str, token: &str) -> Result<Decision, ReviewError> {
+    let Some(user) = authenticate(client, token).await? else {
+        return Ok(Decision::Unauthenticated);
+    };
+    let name = user.username.clone().unwrap_or_default();
+    if authorize(client, user, verb, METRICS_PATH).await? {
+        Ok(Decision::Allowed)
+    } else {
+        Ok(Decision::Forbidden(name))
     }
 }
 
@@ -197,15 +166,6 @@ fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && token.len() <= MAX_TOKEN_BYTES)
         .then_some(token)
-}
-
-fn digest(parts: &[&str]) -> Key {
-    let mut digest = Sha256::new();
-    for part in parts {
-        digest.update((part.len() as u64).to_le_bytes());
-        digest.update(part);
-    }
-    digest.finalize().into()
 }
 
 #[cfg(test)]

@@ -2,19 +2,20 @@
 //! and a SubjectAccessReview says what the user may do. Each has a deadline and is sent once; the next
 //! scrape sends it again. Used by `access`.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
-use http::Method;
-use k8s_openapi::Resource;
+use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::api::authentication::v1::{TokenReview, UserInfo};
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
-use kube::Client;
+use kube::api::PostParams;
+use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
-use crate::api_server::{Answer, ApiRequest, RequestError};
 use quartet_http::error_report;
 
 /// Longest wait for one response; two of them fit into the 10 s that Prometheus waits.
@@ -28,11 +29,8 @@ pub(super) enum ReviewError {
         "the manager may not create {0}: give its ServiceAccount that right, for instance by a \
          ClusterRoleBinding to system:auth-delegator"
     )]
-    Forbidden(&'static str),
-    /// The API server did not respond in time.
-    #[error("no answer to {0} within {secs} s", secs = DEADLINE.as_secs())]
-    Timeout(&'static str),
-    /// The API server is unavailable, or reports an error.
+    Forbidden(String),
+    /// The API server did not respond in time, is unavailable, or reports an error.
     #[error("{0}")]
     Failed(String),
 }
@@ -59,11 +57,10 @@ pub(super) async fn authenticate(
 /// [`ReviewError`]
 pub(super) async fn authorize(
     client: &Client,
-    user: &UserInfo,
+    user: UserInfo,
     verb: &str,
     path: &str,
 ) -> Result<bool, ReviewError> {
-    let user = user.clone();
     let review = SubjectAccessReview {
         spec: SubjectAccessReviewSpec {
             user: user.username,
@@ -83,22 +80,29 @@ pub(super) async fn authorize(
 }
 
 /// Creates a review; returns it with its status.
-async fn create<R: Resource + Serialize + DeserializeOwned>(
-    client: &Client,
-    review: &R,
-) -> Result<R, ReviewError> {
-    let target = format!("/apis/{}/{}", R::API_VERSION, R::URL_PATH_SEGMENT);
-    let failed = |error: &dyn std::error::Error| ReviewError::Failed(error_report(error));
-    let body = serde_json::to_string(review).map_err(|error| failed(&error))?;
-    let request = ApiRequest {
-        body: Some(&body),
-        deadline: DEADLINE,
-        ..ApiRequest::new(format!("create {}", R::KIND), Method::POST, target)
-    };
-    let response = request.send(client).await.and_then(Answer::object);
-    response.map_err(|error| match error {
-        error if error.is_forbidden() => ReviewError::Forbidden(R::KIND),
-        RequestError::Timeout { .. } => ReviewError::Timeout(R::KIND),
-        error => failed(&error),
-    })
+async fn create<R>(client: &Client, review: &R) -> Result<R, ReviewError>
+where
+    R: Resource<DynamicType = (), Scope = ClusterResourceScope>,
+    R: Clone + Debug + Serialize + DeserializeOwned,
+{
+    let kind = R::kind(&());
+    let (reviews, parameters) = (Api::<R>::all(client.clone()), PostParams::default());
+    match timeout(DEADLINE, reviews.create(&parameters, review)).await {
+        Ok(Ok(review)) => Ok(review),
+        Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
+            Err(ReviewError::Forbidden(kind.into_owned()))
+        }
+        Ok(Err(error)) => {
+            let reason = error_report(&error);
+            Err(ReviewError::Failed(format!(
+                "cannot create {kind}: {reason}"
+            )))
+        }
+        Err(_elapsed) => {
+            let seconds = DEADLINE.as_secs();
+            Err(ReviewError::Failed(format!(
+                "no answer to {kind} within {seconds} s"
+            )))
+        }
+    }
 }

@@ -1,119 +1,144 @@
-//! The result of environment variables, and the errors of invalid ones. `tests/manager` tests those that
-//! the SDK reads, with the real binary.
+//! The SDK's batch processor and exporter with the client of this file, and a collector that is a script. The
+//! thread of the processor cannot be paused: only the test of a stop measures time. `tests/manager` and
+//! `tests/cluster` test the variables.
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
+
+use opentelemetry::Key;
+use opentelemetry::trace::Tracer as _;
+use opentelemetry_otlp::WithExportConfig as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::*;
+use crate::manager::telemetry::tests::log_lines;
 
-const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 
-fn read(variables: &[(&str, &str)]) -> Result<Option<Settings>, TracesError> {
-    Settings::read(|name| {
-        let mut variables = variables.iter();
-        let (_, value) = variables.find(|(variable, _)| *variable == name)?;
-        Some((*value).to_owned())
-    })
+/// A collector that answers each request with `response`, or with nothing, and sends its first line.
+async fn collector(response: Option<String>) -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, received) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut bytes = [0; 16 * 1024];
+            let length = stream.read(&mut bytes).await.unwrap();
+            let text = String::from_utf8_lossy(&bytes[..length]);
+            let _ = sender.send(text.lines().next().unwrap_or_default().to_owned());
+            match &response {
+                Some(response) => drop(stream.write_all(response.as_bytes()).await),
+                None => drop(tokio::spawn(
+                    async move { stream.read(&mut [0]).await.ok() },
+                )),
+            }
+        }
+    });
+    (address, received)
 }
 
-fn with(more: &[(&str, &str)]) -> Settings {
-    read(&[&[ENDPOINT], more].concat()).unwrap().unwrap()
-}
-
-#[test]
-fn without_an_endpoint_or_when_disabled_there_are_no_traces() {
-    let (name, _) = ENDPOINT;
-    assert_eq!(read(&[]).unwrap(), None);
-    assert_eq!(read(&[(name, "")]).unwrap(), None);
-    assert_eq!(read(&[("OTEL_TRACES_EXPORTER", "otlp")]).unwrap(), None);
-    for off in [
-        ("OTEL_SDK_DISABLED", "true"),
-        ("OTEL_SDK_DISABLED", "TRUE"),
-        ("OTEL_TRACES_EXPORTER", "none"),
-    ] {
-        assert_eq!(read(&[ENDPOINT, off]).unwrap(), None, "{off:?}");
-    }
-    with(&[
-        ("OTEL_SDK_DISABLED", "false"),
-        ("OTEL_TRACES_EXPORTER", "otlp"),
-    ]);
-}
-
-#[test]
-fn the_defaults_are_those_of_the_specification() {
-    let settings = with(&[]);
-    assert_eq!(settings.endpoint, "http://collector:4318");
-    assert_eq!(settings.timeout, Duration::from_secs(10));
-    assert_eq!(settings.authorities, None);
-}
-
-#[test]
-fn variables_for_traces_take_precedence() {
-    let settings = with(&[
-        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://other:1/in"),
-        ("OTEL_EXPORTER_OTLP_TIMEOUT", "1"),
-        ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "2500"),
-        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca.crt"),
-    ]);
-    assert_eq!(settings.endpoint, "https://other:1/in");
-    assert_eq!(settings.timeout, Duration::from_millis(2500));
-    assert_eq!(settings.authorities, Some(PathBuf::from("/ca.crt")));
-}
-
-#[test]
-fn a_variable_with_an_invalid_value_is_named() {
-    for (variable, value, reason) in [
-        ("OTEL_TRACES_EXPORTER", "jaeger", "otlp or none"),
-        (
-            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-            "collector:4318",
-            "http",
-        ),
-        (
-            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-            "grpc://collector",
-            "http",
-        ),
-        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http:// a", "a URL"),
-        ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "milliseconds"),
-        ("OTEL_EXPORTER_OTLP_TIMEOUT", "0", "milliseconds"),
-    ] {
-        let error = read(&[ENDPOINT, (variable, value)]);
-        let error = error.unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{variable}: ")), "{error}");
-        assert!(error.contains(reason), "{error}");
+fn client(limit: Duration) -> Collector {
+    let client = Collector::new(Uri::from_static("http://collector"), Handle::current());
+    Collector {
+        limit,
+        ..client.unwrap()
     }
 }
 
+/// Exports to `address` as [`Traces::prepare`] does.
+fn traces(address: SocketAddr) -> Traces {
+    let exporter = SpanExporter::builder()
+        .with_http()
+        .with_http_client(client(TIMEOUT))
+        .with_endpoint(format!("http://{address}/v1/traces"));
+    let provider = SdkTracerProvider::builder().with_batch_exporter(exporter.build().unwrap());
+    let provider = provider.build();
+    Traces { provider }
+}
+
+async fn send(client: &Collector, address: SocketAddr) -> Result<Response<Bytes>, HttpError> {
+    let request = Request::post(format!("http://{address}/v1/traces"));
+    let request = request.body(Bytes::from_static(b"spans")).unwrap();
+    client.send_bytes(request).await
+}
+
+#[tokio::test]
+async fn a_stop_exports_the_remaining_spans() {
+    let (address, mut received) = collector(Some(OK.to_owned())).await;
+    let traces = traces(address);
+    drop(traces.tracer().start("a"));
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let Ok(()) = traces.run(stop).await;
+    let request = received.try_recv().unwrap();
+    assert_eq!(request, "POST /v1/traces HTTP/1.1");
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_a_collector_that_hangs() {
+    let (address, mut received) = collector(None).await;
+    let traces = traces(address);
+    drop(traces.tracer().start("a"));
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let began = Instant::now();
+    let Ok(()) = traces.run(stop).await;
+    let took = began.elapsed();
+    assert!(took >= LAST_EXPORT && took < 10 * LAST_EXPORT, "{took:?}");
+    assert!(received.try_recv().is_ok());
+}
+
+#[tokio::test]
+async fn a_collector_that_does_not_respond_or_responds_at_length_is_an_error() {
+    let (address, _received) = collector(None).await;
+    let error = send(&client(Duration::from_millis(100)), address).await;
+    assert!(error.unwrap_err().to_string().contains("elapsed"));
+
+    let long = "x".repeat(RESPONSE_BYTES + 1);
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", long.len());
+    let (address, _received) = collector(Some(head + &long)).await;
+    let error = send(&client(Duration::from_secs(10)), address).await;
+    assert!(error.unwrap_err().to_string().contains("limit"));
+}
+
+#[tokio::test]
+async fn a_collector_that_goes_away_and_comes_back_is_logged_once_each_with_the_reason() {
+    let (lines, writer) = log_lines();
+    let _logs = tracing::subscriber::set_default(writer);
+    // It is closed at the end of the statement.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let (works, _received) = collector(Some(OK.to_owned())).await;
+    let busy = OK.replace("200 OK", "503 Service Unavailable");
+    let (busy, _received) = collector(Some(busy)).await;
+    let client = client(Duration::from_secs(10));
+    for address in [works, closed, closed, works, works, busy, closed] {
+        let _ = send(&client, address).await;
+    }
+    let lines = lines.written();
+    let lines: Vec<_> = lines.iter().filter(|it| it.contains("traces")).collect();
+    let expected = ["refused", "traces are exported again", "503"];
+    assert_eq!(lines.len(), expected.len(), "{lines:?}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.contains(expected), "{line}");
+    }
+}
+
 #[test]
-fn attributes_are_decoded_and_the_name_and_version_have_defaults() {
-    let given = |pairs: &[(&'static str, &'static str)]| {
-        let pairs = pairs.iter().map(|(key, value)| KeyValue::new(*key, *value));
-        Resource::builder_empty().with_attributes(pairs).build()
-    };
-    let value = |resource: &Resource, key: &'static str| {
-        resource.get(&Key::new(key)).map(|value| value.to_string())
-    };
-    let plain = resource(&given(&[]), Some(String::new()));
+fn the_process_has_a_name_and_a_version() {
     for (key, expected) in [
         ("service.name", "quartet-operator"),
         ("service.version", env!("CARGO_PKG_VERSION")),
         ("telemetry.sdk.language", "rust"),
     ] {
-        assert_eq!(value(&plain, key).as_deref(), Some(expected));
+        let value = resource().get(&Key::new(key));
+        assert_eq!(
+            value.map(|value| value.to_string()).as_deref(),
+            Some(expected)
+        );
     }
-    let pairs = [
-        ("service.name", "b"),
-        ("k8s.cluster.name", "%C3%A9"),
-        ("service.version", "7"),
-    ];
-    let named = resource(&given(&pairs), None);
-    for (key, expected) in [
-        ("service.name", "b"),
-        ("k8s.cluster.name", "é"),
-        ("service.version", "7"),
-    ] {
-        assert_eq!(value(&named, key).as_deref(), Some(expected));
-    }
-    let named = resource(&given(&pairs), Some("c".to_owned()));
-    assert_eq!(value(&named, "service.name").as_deref(), Some("c"));
 }

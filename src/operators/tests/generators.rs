@@ -169,11 +169,12 @@ fn any_deployment() -> impl Strategy<Value = ObservedWorkload> {
         0_i64..3,
         counts,
         (is_available, message(), message()),
-        any::<bool>(),
+        (any::<bool>(), any::<bool>()),
     )
         .prop_map(
-            |(generation, observed_generation, counts, conditions, paused)| {
+            |(generation, observed_generation, counts, conditions, flags)| {
                 let (is_available, stalled, replica_failure) = conditions;
+                let (paused, has_rolled_out) = flags;
                 let (desired, replicas, updated, ready, available) = counts;
                 ObservedWorkload {
                     kind: "Deployment",
@@ -187,6 +188,7 @@ fn any_deployment() -> impl Strategy<Value = ObservedWorkload> {
                     available,
                     is_available,
                     stalled,
+                    has_rolled_out,
                     replica_failure,
                     preserved_selector: None,
                 }

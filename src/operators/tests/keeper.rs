@@ -7,7 +7,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::*;
 use crate::api::Kind;
 use crate::api::memcached::v1::MemcachedSpec;
-use crate::json::Json;
 use crate::operators::child::ChildState;
 use crate::operators::operand::Operand;
 use crate::operators::plan::{ConfigPlan, Plan, StoragePlan};
@@ -20,8 +19,8 @@ pub(crate) const CLAIM: ChildKind = <PersistentVolumeClaim as ChildObject>::TYPE
 impl ChildObject for PersistentVolumeClaim {
     const HAS_PODS: bool = false;
 
-    fn observe(object: &Json<'_>) -> ChildState {
-        match object.pointer("/status/phase").and_then(Json::as_str) {
+    fn observe(object: &Value) -> ChildState {
+        match object.pointer("/status/phase").and_then(Value::as_str) {
             Some("Bound") => ChildState::Ready,
             _ => ChildState::NotReady("no volume is bound to it".into()),
         }
@@ -183,14 +182,14 @@ fn the_names_of_a_stateful_set_and_a_config_map_fit() {
 
 /// A StatefulSet with 2 desired pods, of which `updated` and `ready` are up to date and ready.
 fn set(updated: i64, ready: i64) -> ObservedWorkload {
-    let observed = (STATEFUL_SET.observe)(&Json::from(&json!({
+    let observed = (STATEFUL_SET.observe)(&json!({
         "metadata": {"generation": 3},
         "spec": {"replicas": 2},
         "status": {
             "observedGeneration": 3, "replicas": 2, "updatedReplicas": updated,
             "readyReplicas": ready, "availableReplicas": ready,
         },
-    })));
+    }));
     let ChildState::Workload(workload) = observed else {
         panic!("{observed:?}");
     };
@@ -201,7 +200,7 @@ fn set(updated: i64, ready: i64) -> ObservedWorkload {
 fn told_of(workload: Option<ObservedWorkload>, phase: &str, missing: Option<ChildKind>) -> Status {
     let resource = named(&Keeper, "safe", json!({"replicas": 2, "memory": 8}));
     let desired = desired(&Keeper, &resource);
-    let state = |kind: ChildKind| (kind.observe)(&Json::from(&json!({"status": {"phase": phase}})));
+    let state = |kind: ChildKind| (kind.observe)(&json!({"status": {"phase": phase}}));
     let others = desired
         .iter()
         .flatten()

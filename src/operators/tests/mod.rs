@@ -25,7 +25,7 @@ use crate::api::replicas::{Path, Pods};
 use crate::api::shape::Shape;
 use crate::api::validation::ServiceName;
 use crate::api::{Condition, Kind, Status, conversion};
-use crate::json::merge;
+use crate::merge::merge;
 use crate::packaging::sample::sample;
 
 /// The kinds for which tests are written by hand. What all kinds share is tested with them, and of any
@@ -174,6 +174,7 @@ fn rolled_out(replicas: i64) -> ObservedWorkload {
         available: replicas,
         is_available: Some(true),
         stalled: None,
+        has_rolled_out: true,
         replica_failure: None,
         preserved_selector: None,
     }

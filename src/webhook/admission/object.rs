@@ -3,46 +3,33 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::subject::{Admission, Rejected};
 use crate::api::conversion::{DATA_ANNOTATION, MOST_VALUES};
 use crate::api::raw::{Envelope, Members, Text, has_at_most};
-use crate::json::Json;
 use crate::webhook::answer::beginning_of;
 
 /// An object of a request. Only the requested fields are parsed.
 #[derive(Debug)]
-pub(super) struct Object<'a>(Json<'a>);
+pub(super) struct Object<'a>(Envelope<'a>);
 
 impl<'a> Object<'a> {
-    pub(super) fn read(place: &str, object: Option<Envelope<'a>>) -> Result<Self, Rejected> {
-        let Some(Envelope(object)) = object else {
-            return Err(Rejected::malformed(format!("{place} is not an object")));
-        };
-        Ok(Self(object))
-    }
-
-    fn text(&self, name: &str) -> Option<Cow<'_, str>> {
-        self.0.get(name)?.text()
-    }
-
-    /// The JSON of the member at a path such as `/metadata/name`.
-    fn json(&self, path: &str) -> Option<&'a str> {
-        match self.0.pointer(path)? {
-            Json::Unparsed(text) => Some(text),
-            _ => None,
-        }
+    pub(super) fn read(place: &str, object: Option<&'a RawValue>) -> Result<Self, Rejected> {
+        let object = object.and_then(|object| serde_json::from_str(object.get()).ok());
+        let malformed = || Rejected::malformed(format!("{place} is not an object"));
+        object.map(Self).ok_or_else(malformed)
     }
 
     /// Checks that the object matches the kind and version of the endpoint.
     pub(super) fn must_be(&self, admission: &Admission) -> Result<(), Rejected> {
         let kind = admission.kind;
-        let api_version = self.text("apiVersion").unwrap_or_default();
+        let api_version = self.0.members.text("apiVersion").unwrap_or_default();
         let is_ours = api_version
             .strip_prefix(kind.group)
             .and_then(|rest| rest.strip_prefix('/'))
             == Some(admission.version.name)
-            && self.text("kind").as_deref() == Some(kind.kind);
+            && self.0.members.text("kind").as_deref() == Some(kind.kind);
         match is_ours {
             true => Ok(()),
             false => Err(Rejected::malformed(format!(
@@ -53,8 +40,8 @@ impl<'a> Object<'a> {
         }
     }
 
-    pub(super) fn spec_text(&self) -> &'a str {
-        self.json("/spec").unwrap_or("null")
+    pub(super) fn spec_text(&self) -> &str {
+        self.0.members.json("spec").unwrap_or("null")
     }
 
     pub(super) fn has_spec_of(&self, other: &Self) -> bool {
@@ -79,29 +66,28 @@ impl<'a> Object<'a> {
 
     /// The name, or else the `requested` one; empty if it has not been generated yet.
     pub(super) fn name(&self, requested: Option<Text<'_>>) -> String {
-        let name = self.0.pointer("/metadata/name").and_then(Json::text);
+        let name = self.0.metadata.text("name");
         let requested = requested.map(|Text(name)| name);
         name.or(requested).unwrap_or_default().into_owned()
     }
 
     pub(super) fn is_being_deleted(&self) -> bool {
-        let timestamp = self.json("/metadata/deletionTimestamp");
+        let timestamp = self.0.metadata.json("deletionTimestamp");
         timestamp.is_some_and(|timestamp| timestamp != "null")
     }
 
     /// Whether a field manager has written fields in this `apiVersion`.
     pub(super) fn has_field_manager_in(&self, api_version: &str) -> bool {
-        let managed = self.json("/metadata/managedFields");
+        let managed = self.0.metadata.json("managedFields");
         managed.is_some_and(|managed| managed.contains(&format!("\"{api_version}\"")))
     }
 
-    pub(super) fn annotations_text(&self) -> &'a str {
-        self.json("/metadata/annotations").unwrap_or_default()
+    pub(super) fn annotations_text(&self) -> &str {
+        self.0.metadata.json("annotations").unwrap_or_default()
     }
 
-    fn annotations(&self) -> Json<'a> {
-        let annotations = serde_json::from_str(self.annotations_text());
-        annotations.map_or(Json::Null, |Members(annotations)| annotations)
+    fn annotations(&self) -> Members<'_> {
+        Members::of(self.annotations_text()).unwrap_or_default()
     }
 
     pub(super) fn annotation(&self, name: &str) -> Option<String> {
@@ -111,16 +97,17 @@ impl<'a> Object<'a> {
             return None;
         }
         let annotations = self.annotations();
-        Some(annotations.get(name)?.text()?.into_owned())
+        annotations.text(name).map(Cow::into_owned)
     }
 
     /// Bytes of the other annotations, keys and values.
     pub(super) fn other_annotations_bytes(&self) -> usize {
         let annotations = self.annotations();
-        let annotations = annotations.as_object().unwrap_or_default().iter();
-        annotations
-            .filter(|(name, _)| name != DATA_ANNOTATION)
-            .map(|(name, value)| name.len() + value.text().map_or(0, |value| value.len()))
+        let others = annotations
+            .texts()
+            .filter(|(name, _)| *name != DATA_ANNOTATION);
+        others
+            .map(|(name, value)| name.len() + value.map_or(0, |value| value.len()))
             .sum()
     }
 }

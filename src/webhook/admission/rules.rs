@@ -1,7 +1,6 @@
 //! The decision on one request. The rules are those of `api`; this file selects the rules for each
 //! request. Always allowed: deletions, status updates, and updates that do not change an invalid field.
 
-use std::cell::OnceCell;
 use std::ops::RangeInclusive;
 
 use serde_json::Value;
@@ -71,11 +70,16 @@ pub(super) fn decide(
         Err(_) if old.as_ref().is_some_and(|old| old.has_spec_of(&new)) => return allowed("valid"),
         spec => spec?,
     };
+    // An old spec that cannot be read is not compared.
+    let old = old.as_ref().and_then(|object| {
+        let spec = object.spec().ok()?;
+        Some(Resource { object, spec })
+    });
+    let new = Resource { object: &new, spec };
     let write = Write {
         admission,
-        new: Resource { object: &new, spec },
-        before: old.as_ref(),
-        old: OnceCell::new(),
+        new,
+        old,
     };
     write.check(&subject)?;
     match write.node_port_warning() {
@@ -122,10 +126,8 @@ fn check_scale(
 pub(super) struct Write<'r, 'a> {
     pub(super) admission: &'r Admission,
     pub(super) new: Resource<'r, 'a>,
-    /// The object before an update.
-    before: Option<&'r Object<'a>>,
-    /// The same with its spec.
-    old: OnceCell<Option<Resource<'r, 'a>>>,
+    /// The resource before an update.
+    old: Option<Resource<'r, 'a>>,
 }
 
 /// A resource and its parsed spec.
@@ -135,15 +137,8 @@ pub(super) struct Resource<'r, 'a> {
 }
 
 impl<'r, 'a> Write<'r, 'a> {
-    /// The resource before an update; `None` if its spec cannot be read, so that nothing is compared.
-    /// Most updates are allowed without it, so it is parsed only when it is needed.
     pub(super) fn old(&self) -> Option<&Resource<'r, 'a>> {
-        let parsed = || {
-            let object = self.before?;
-            let spec = object.spec().ok()?;
-            Some(Resource { object, spec })
-        };
-        self.old.get_or_init(parsed).as_ref()
+        self.old.as_ref()
     }
 
     fn check(&self, subject: &Subject) -> Result<(), Rejected> {

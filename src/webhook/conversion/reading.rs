@@ -1,16 +1,16 @@
-//! Reads a ConversionReview in one pass and passes on each object when it is read, so that only one
-//! parsed object is in memory at a time. Converts nothing itself.
+//! Reads a ConversionReview and passes on each object when it is read, so that only one parsed object is
+//! in memory at a time. Converts nothing itself.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{
-    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
-};
+use serde::Deserialize;
+use serde::de::{Deserializer as _, Error as _, SeqAccess, Visitor};
+use serde_json::Error;
 use serde_json::value::RawValue;
 
 use super::work::Work;
-use crate::api::raw::{Text, Unquoted};
+use crate::api::raw::{Structured, Text, text};
 use crate::webhook::answer::{beginning_of, uid_of};
 
 pub(super) const API_VERSION: &str = "apiextensions.k8s.io/v1";
@@ -18,11 +18,45 @@ pub(super) const KIND: &str = "ConversionReview";
 /// The uid of a review, or why it is not a review.
 type Uid<'a> = Result<Cow<'a, str>, String>;
 
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Review<'a> {
+    #[serde(borrow)]
+    api_version: Option<Text<'a>>,
+    #[serde(borrow)]
+    kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    request: Option<Structured<Request<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Request<'a> {
+    #[serde(borrow)]
+    uid: Option<Text<'a>>,
+    #[serde(borrow, rename = "desiredAPIVersion")]
+    desired: Option<&'a RawValue>,
+    #[serde(borrow)]
+    objects: Option<&'a RawValue>,
+}
+
 /// Reads the whole review, and converts its objects with `work`.
 pub(super) fn read<'a>(body: &'a str, work: Option<&mut Work<'_>>) -> serde_json::Result<Uid<'a>> {
-    let mut deserializer = serde_json::Deserializer::from_str(body);
-    let uid = Unquoted(ReviewVisitor(work)).deserialize(&mut deserializer)?;
-    deserializer.end()?;
+    let Structured::<Review<'_>>(review) = serde_json::from_str(body)?;
+    let mut request = review.request.map(|Structured(request)| request);
+    let uid = request.as_mut().map(|request| request.uid.take());
+    let uid = uid_of([API_VERSION, KIND], [review.api_version, review.kind], uid);
+    if let (Ok(_), Some(request), Some(work)) = (&uid, request, work) {
+        let desired = request.desired.and_then(text);
+        let desired = &desired.ok_or_else(|| Error::missing_field("desiredAPIVersion"))?;
+        // Go encodes an empty slice as null.
+        if let Some(objects) = request.objects {
+            if !objects.get().starts_with('[') {
+                return Err(Error::custom("expected a list of objects"));
+            }
+            let mut objects = serde_json::Deserializer::from_str(objects.get());
+            objects.deserialize_seq(ObjectsVisitor { work, desired })?;
+        }
+    }
     Ok(uid)
 }
 
@@ -34,111 +68,10 @@ pub(super) fn uid_in(body: &str) -> Uid<'_> {
     })
 }
 
-/// Reads the review; returns its uid. Without [`Work`], the objects are not read.
-struct ReviewVisitor<'w, 'c>(Option<&'w mut Work<'c>>);
-
-/// Reads `request`; returns its uid, if they exist.
-struct RequestVisitor<'w, 'c>(Option<&'w mut Work<'c>>);
-
 /// Reads `request.objects`, and converts each to the version `desired`.
 struct ObjectsVisitor<'w, 'c> {
     work: &'w mut Work<'c>,
     desired: &'w str,
-}
-
-impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for Unquoted<V> {
-    type Value = V::Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-/// Sets a field that may occur once, as serde's derived code does.
-fn set_once<T, E: serde::de::Error>(
-    place: &mut Option<T>,
-    value: T,
-    name: &'static str,
-) -> Result<(), E> {
-    match place.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(E::duplicate_field(name)),
-    }
-}
-
-impl<'de> Visitor<'de> for ReviewVisitor<'_, '_> {
-    type Value = Uid<'de>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a ConversionReview")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Uid<'de>, A::Error> {
-        let (mut api_version, mut kind, mut request) = (None, None, None);
-        while let Some(Text(name)) = map.next_key()? {
-            match name.as_ref() {
-                "apiVersion" => set_once(&mut api_version, map.next_value()?, "apiVersion")?,
-                "kind" => set_once(&mut kind, map.next_value()?, "kind")?,
-                "request" => {
-                    let visitor = RequestVisitor(self.0.as_deref_mut());
-                    set_once(
-                        &mut request,
-                        map.next_value_seed(Unquoted(visitor))?,
-                        "request",
-                    )?;
-                }
-                _ => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        let found = [api_version.flatten(), kind.flatten()];
-        Ok(uid_of([API_VERSION, KIND], found, request.flatten()))
-    }
-}
-
-impl<'de> Visitor<'de> for RequestVisitor<'_, '_> {
-    type Value = Option<Option<Text<'de>>>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a ConversionRequest")
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
-        let (mut uid, mut desired, mut objects) = (None, None::<Text<'de>>, None);
-        while let Some(Text(name)) = map.next_key()? {
-            match (name.as_ref(), self.0.as_deref_mut()) {
-                ("uid", _) => set_once(&mut uid, map.next_value()?, "uid")?,
-                ("desiredAPIVersion", Some(_)) => {
-                    set_once(&mut desired, map.next_value()?, "desiredAPIVersion")?;
-                }
-                ("objects", Some(work)) => {
-                    // Go writes the version first, but members of JSON objects have no order.
-                    let early: Option<&'de RawValue> = match &desired {
-                        Some(Text(desired)) => {
-                            map.next_value_seed(Unquoted(ObjectsVisitor { work, desired }))?;
-                            None
-                        }
-                        None => Some(map.next_value()?),
-                    };
-                    set_once(&mut objects, early, "objects")?;
-                }
-                _ => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        if let Some(work) = self.0 {
-            let Text(desired) =
-                &desired.ok_or_else(|| A::Error::missing_field("desiredAPIVersion"))?;
-            if let Some(objects) = objects.flatten() {
-                Unquoted(ObjectsVisitor { work, desired })
-                    .deserialize(&mut serde_json::Deserializer::from_str(objects.get()))
-                    .map_err(A::Error::custom)?;
-            }
-        }
-        Ok(Some(uid.flatten()))
-    }
 }
 
 impl<'de> Visitor<'de> for ObjectsVisitor<'_, '_> {
@@ -146,11 +79,6 @@ impl<'de> Visitor<'de> for ObjectsVisitor<'_, '_> {
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a list of objects")
-    }
-
-    /// Go encodes an empty slice as null.
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut objects: A) -> Result<(), A::Error> {

@@ -1,21 +1,13 @@
 //! The state of a conversion: converts one object after another, and collects the answer. Used by
 //! `reading`, which parses the review.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use axum::http::StatusCode;
-
 use crate::api::Kind;
 use crate::api::conversion::{ConvertedText, convert_into};
-use crate::api::raw::{Envelope, write_json};
+use crate::api::raw::{Envelope, Members, write_json};
 use crate::bounded::shortened;
-use crate::budget::{OBJECT_BYTES, STEP_BYTES};
-use crate::json::Json;
+use crate::budget::OBJECT_BYTES;
 use crate::log_limit::LogLimit;
 use crate::webhook::answer::{Answer, beginning_of};
-use crate::webhook::body::{Buffer, Mapped};
-use crate::webhook::memory::{NoMemory, Share};
 use crate::webhook::metrics::{Conversion, UNKNOWN};
 
 /// The answer before its objects, and between its objects and its uid.
@@ -23,22 +15,12 @@ const BEFORE_OBJECTS: &[u8] =
     br#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"convertedObjects":["#;
 const AFTER_OBJECTS: &[u8] = br#"],"result":{"status":"Success"},"uid":"#;
 
-/// The answer if there is no free memory.
-pub(super) fn busy() -> Answer {
-    let message = NoMemory::Busy.to_string();
-    Answer::rejection(StatusCode::SERVICE_UNAVAILABLE, &message)
-}
-
 /// The state of a conversion.
 pub(super) struct Work<'c> {
     kinds: &'c [&'static Kind],
-    /// The memory of the answer, in addition to the body.
-    share: &'c mut Share,
-    body_bytes: usize,
-    /// The answer before [`Work::out`]; `None` while it is short.
-    before: Option<Mapped>,
-    before_bytes: usize,
-    /// The end of the answer, up to the last object.
+    /// Maximum bytes of the answer.
+    limit: usize,
+    /// The answer, up to the last object.
     out: Vec<u8>,
     objects: u64,
     /// Numbers of converted objects, and of those that lost data. A short list: a call has one kind and
@@ -48,25 +30,17 @@ pub(super) struct Work<'c> {
     pub(super) failure: Option<Failure>,
 }
 
-/// Why a call failed.
-pub(super) enum Failure {
-    /// An object could not be converted; the message names it.
-    Object(Conversion, String),
-    /// There is no free memory for the answer.
-    Busy,
-}
+/// An object that could not be converted; the message names it.
+pub(super) struct Failure(pub(super) Conversion, pub(super) String);
 
 impl<'c> Work<'c> {
-    pub(super) fn new(kinds: &'c [&'static Kind], body_bytes: usize, share: &'c mut Share) -> Self {
-        // The answer is about as long as the request.
-        let mut out = Vec::with_capacity(body_bytes.min(STEP_BYTES) + BEFORE_OBJECTS.len());
+    pub(super) fn new(kinds: &'c [&'static Kind], limit: usize) -> Self {
+        // The kernel provides memory when it is written.
+        let mut out = Vec::with_capacity(limit);
         out.extend_from_slice(BEFORE_OBJECTS);
         Self {
             kinds,
-            share,
-            body_bytes,
-            before: None,
-            before_bytes: 0,
+            limit,
             out,
             objects: 0,
             converted: Vec::new(),
@@ -76,10 +50,9 @@ impl<'c> Work<'c> {
 
     pub(super) fn convert(&mut self, object: Envelope<'_>, desired: &str) -> Result<(), Failure> {
         static LEFT_OUT: LogLimit = LogLimit::new();
-        let bytes = object.bytes();
-        let Envelope(object) = object;
-        let place = Place::of(&object);
-        let name = object.get("kind").and_then(Json::text).unwrap_or_default();
+        let bytes = object.bytes;
+        let place = place(&object.metadata);
+        let name = object.members.text("kind").unwrap_or_default();
         let (group, version) = desired.split_once('/').unwrap_or(("", desired));
         let mut kinds = self.kinds.iter().copied();
         let kind = kinds.find(|kind| kind.group == group && kind.kind == name);
@@ -90,7 +63,7 @@ impl<'c> Work<'c> {
                 from: UNKNOWN,
                 to: to.map_or(UNKNOWN, |to| to.name),
             };
-            Failure::Object(conversion, format!("{place}: {message}"))
+            Failure(conversion, format!("{place}: {message}"))
         };
         let (Some(kind), Some(to)) = (kind, to) else {
             return Err(failure(format!(
@@ -114,7 +87,7 @@ impl<'c> Work<'c> {
         self.objects += 1;
         if data_left_out && let Some(omitted) = LEFT_OUT.admit() {
             tracing::warn!(
-                object = %place,
+                object = place,
                 from,
                 to = to.name,
                 omitted,
@@ -132,37 +105,12 @@ impl<'c> Work<'c> {
             Some((_, count, all_lost)) => (*count, *all_lost) = (*count + 1, *all_lost + lost),
             None => self.converted.push((conversion, 1, lost)),
         }
-        self.store().map_err(|problem| match problem {
-            NoMemory::Busy => Failure::Busy,
-            NoMemory::OverLimit { limit } => failure(format!(
-                "the answer would be too long: the review and its answer may have {limit} bytes \
-                 together; ask for fewer objects at a time"
-            )),
-        })
-    }
-
-    /// Moves a long piece of the output to mapped memory.
-    fn store(&mut self) -> Result<(), NoMemory> {
-        if self.out.len() < STEP_BYTES {
-            return Ok(());
+        if self.out.len() > self.limit {
+            return Err(failure(format!(
+                "the answer would be too long: it may have {} bytes; ask for fewer objects at a time",
+                self.limit
+            )));
         }
-        let total = self.body_bytes + self.before_bytes + self.out.len();
-        self.share.try_grow(total)?;
-        let before = match &mut self.before {
-            Some(before) => before,
-            None => {
-                let most = self.share.limit() + OBJECT_BYTES;
-                let mapped = Mapped::new(most).map_err(|_| NoMemory::Busy)?;
-                self.before.insert(mapped)
-            }
-        };
-        if !before.push(&self.out) {
-            return Err(NoMemory::Busy);
-        }
-        self.before_bytes += self.out.len();
-        self.out.clear();
-        // Releases the capacity of a long object.
-        self.out.shrink_to(2 * STEP_BYTES);
         Ok(())
     }
 
@@ -171,55 +119,32 @@ impl<'c> Work<'c> {
         self.out.extend_from_slice(AFTER_OBJECTS);
         write_json(&mut self.out, uid);
         self.out.extend_from_slice(b"}}");
-        let Some(mut before) = self.before else {
-            return Answer::text(Buffer::Collected(self.out));
-        };
-        match before.push(&self.out) {
-            true => Answer::text(Buffer::Mapped(before)),
-            false => busy(),
-        }
+        Answer::text(self.out)
     }
 }
 
-/// `namespace/name` of an object, for messages; as JSON until then.
-struct Place<'a>([Option<Json<'a>>; 2]);
-
-impl<'a> Place<'a> {
-    fn of(object: &Json<'a>) -> Self {
-        let metadata = object.get("metadata");
-        Self(["namespace", "name"].map(|field| metadata?.get(field).cloned()))
-    }
-}
-
-impl fmt::Display for Place<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [namespace, name] = self.0.each_ref().map(|field| field.as_ref()?.text());
-        if let Some(namespace) = namespace {
-            write!(formatter, "{}/", shortened(&namespace))?;
-        }
-        formatter.write_str(&shortened(&name.unwrap_or(Cow::Borrowed("?"))))
+/// `namespace/name` of an object, for messages.
+fn place(metadata: &Members<'_>) -> String {
+    let text = |field: &str| Some(shortened(&metadata.text(field)?).into_owned());
+    let name = text("name").unwrap_or_else(|| "?".to_owned());
+    match text("namespace") {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
-
     use serde_json::json;
 
     use super::*;
-    use crate::budget::{SHARED_BODY, SHARED_BYTES};
+    use crate::budget::FREE_BYTES;
     use crate::operators::{Operator as _, memcached::Memcached};
-    use crate::webhook::memory::Memory;
 
-    /// Converts Memcacheds of these lengths in one call, whose body has `body_bytes`; returns the last
-    /// error.
-    async fn converted(body_bytes: usize, lengths: &[usize]) -> Option<String> {
-        let memory = Memory::default();
-        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let mut share = memory.share(SHARED_BODY, peer).await.unwrap();
+    /// Converts Memcacheds of these lengths in one call; returns the last error.
+    fn converted(limit: usize, lengths: &[usize]) -> Option<String> {
         let kinds = [Memcached.kind()];
-        let mut work = Work::new(&kinds, body_bytes, &mut share);
+        let mut work = Work::new(&kinds, limit);
         let mut failure = None;
         for length in lengths {
             let object = |padding: usize| {
@@ -232,32 +157,29 @@ mod tests {
             };
             let short = object(0);
             let short: Envelope<'_> = serde_json::from_str(&short).unwrap();
-            let text = object(length - short.bytes());
+            let text = object(length - short.bytes);
             let object = serde_json::from_str(&text).unwrap();
-            failure = match work.convert(object, "cache.example.com/v1") {
-                Ok(()) => None,
-                Err(Failure::Object(_, message)) => Some(message),
-                Err(Failure::Busy) => Some("busy".to_owned()),
-            };
+            let converted = work.convert(object, "cache.example.com/v1");
+            failure = converted.err().map(|Failure(_, message)| message);
         }
         failure
     }
 
-    #[tokio::test]
-    async fn an_object_may_have_seven_mebibytes() {
-        assert_eq!(converted(OBJECT_BYTES, &[OBJECT_BYTES]).await, None);
-        let over = converted(OBJECT_BYTES, &[OBJECT_BYTES + 1]).await.unwrap();
+    #[test]
+    fn an_object_may_have_seven_mebibytes() {
+        assert_eq!(converted(2 * OBJECT_BYTES, &[OBJECT_BYTES]), None);
+        let over = converted(2 * OBJECT_BYTES, &[OBJECT_BYTES + 1]).unwrap();
         assert!(
             over.contains("ns/cache: the object has more than"),
             "{over}"
         );
     }
 
-    #[tokio::test]
-    async fn an_answer_is_charged_with_all_that_was_written_of_it() {
-        let (long, body) = (4 * STEP_BYTES, SHARED_BYTES - 6 * STEP_BYTES);
-        assert_eq!(converted(body, &[long]).await, None);
-        let over = converted(body, &[long, long]).await.unwrap();
+    #[test]
+    fn all_objects_of_an_answer_count() {
+        let limit = 3 * FREE_BYTES;
+        assert_eq!(converted(limit, &[FREE_BYTES; 2]), None);
+        let over = converted(limit, &[FREE_BYTES; 3]).unwrap();
         assert!(over.contains("the answer would be too long"), "{over}");
     }
 }

@@ -7,7 +7,6 @@ use crate::api::conversion::{
     tests::generators::arbitrary_object,
 };
 use crate::webhook::conversion::Converter;
-use crate::webhook::memory::Share;
 
 /// Checks an answer as the API server's webhook converter does: returns each object, or the error
 /// message. Follows `getConvertedObjectsFromResponse`, `validateConvertedObject` and
@@ -90,9 +89,9 @@ fn restored(original: &Value, converted: &Value) -> Result<Value, String> {
 fn answered(review: &Value) -> Value {
     let metrics = Metrics::register(&mut Registry::default());
     let converter = Converter { kinds: kinds() };
-    let answer = converter.answer(&review.to_string(), &metrics, &mut Share::default());
+    let answer = converter.answer(&review.to_string(), &metrics);
     assert_eq!(answer.status, 200);
-    serde_json::from_slice(answer.body.as_ref()).unwrap()
+    serde_json::from_slice(&answer.body).unwrap()
 }
 
 /// Objects of one kind, as the API server stores them, and a version to convert them to.
@@ -326,8 +325,8 @@ fn the_members_of_a_request_may_come_in_any_order() {
     );
     let metrics = Metrics::register(&mut Registry::default());
     let kinds = kinds();
-    let answer = Converter { kinds }.answer(&text, &metrics, &mut Share::default());
-    let answer: Value = serde_json::from_slice(answer.body.as_ref()).unwrap();
+    let answer = Converter { kinds }.answer(&text, &metrics);
+    let answer: Value = serde_json::from_slice(&answer.body).unwrap();
     assert_eq!(answer, answered(&review));
 }
 

@@ -206,7 +206,7 @@ async fn other_paths_methods_and_media_are_rejected_by_their_codes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bodies_over_the_limit_are_rejected_declared_or_not() {
+async fn bodies_over_the_limit_or_without_a_length_are_rejected() {
     const MIB: usize = 1024 * 1024;
     let server = Server::start().await;
     unaffected(&server, async {
@@ -227,21 +227,13 @@ async fn bodies_over_the_limit_are_rejected_declared_or_not() {
                     _ => assert_rejected(&reply, 413, &declared),
                 }
             }
-            let chunked = |chunks: usize| {
-                let mut request = format!(
+            for chunks in ["", "2\r\n{}\r\n"] {
+                let request = format!(
                     "POST {path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
-                     transfer-encoding: chunked\r\n\r\n"
-                )
-                .into_bytes();
-                let chunk = [b"10000\r\n".to_vec(), vec![b' '; 0x10000], b"\r\n".to_vec()];
-                request.extend_from_slice(&chunk.concat().repeat(chunks));
-                request.extend_from_slice(b"0\r\n\r\n");
-                request
-            };
-            // A body without a declared length may have 1 MiB.
-            for (chunks, code) in [(16, 400), (17, 411)] {
-                let reply = exchange(&server, &chunked(chunks)).await.unwrap();
-                assert_rejected(&reply, code, "chunked");
+                     transfer-encoding: chunked\r\n\r\n{chunks}0\r\n\r\n"
+                );
+                let reply = exchange(&server, request.as_bytes()).await.unwrap();
+                assert_rejected(&reply, 411, "chunked");
             }
         }
         // A body of exactly the limit is read.

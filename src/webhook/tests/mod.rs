@@ -21,7 +21,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
@@ -31,7 +31,7 @@ use super::{Handlers, Metrics, ServeError, Stopping, TlsVersion, serve};
 use crate::operators::tests::kinds;
 
 const STOPPING: Stopping = Stopping {
-    grace: Duration::from_millis(300),
+    grace: Duration::from_millis(600),
     drain: Duration::from_secs(5),
 };
 
@@ -108,21 +108,6 @@ impl Server {
             .connect(name, stream)
             .await?;
         Ok(Client { stream })
-    }
-
-    /// A TCP connection from the address 127.0.0.`number`.
-    async fn connect_from(&self, number: u8) -> std::io::Result<TcpStream> {
-        let socket = TcpSocket::new_v4()?;
-        socket.bind(([127, 0, 0, number], 0).into())?;
-        socket.connect(self.address).await
-    }
-
-    /// TLS on an existing connection.
-    async fn handshake(&self, stream: TcpStream) -> Client {
-        let name = ServerName::try_from("localhost").unwrap();
-        let connector = TlsConnector::from(Arc::new(self.tls.clone()));
-        let stream = connector.connect(name, stream).await.unwrap();
-        Client { stream }
     }
 
     /// One call on its own connection.

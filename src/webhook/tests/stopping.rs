@@ -7,24 +7,19 @@ use super::*;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_under_load_fails_no_call() {
     let server = Arc::new(Server::start().await);
-    let (is_stopping, answered) = (
+    let (is_removed, answered) = (
         Arc::new(AtomicBool::new(false)),
         Arc::new(AtomicU32::new(0)),
     );
     let clients: Vec<_> = (0..4)
         .map(|_| {
             let server = Arc::clone(&server);
-            let (is_stopping, answered) = (Arc::clone(&is_stopping), Arc::clone(&answered));
+            let (is_removed, answered) = (Arc::clone(&is_removed), Arc::clone(&answered));
             tokio::spawn(async move {
                 let review = creation(&memcached("v1alpha1", json!({"size": 3})));
                 let mut asked_to_close = 0;
                 loop {
-                    let mut client = match server.try_connect(server.tls.clone()).await {
-                        Ok(client) => client,
-                        // The listener is closed, like an endpoint that was removed.
-                        Err(_) if is_stopping.load(Ordering::Relaxed) => return asked_to_close,
-                        Err(error) => panic!("{error}"),
-                    };
+                    let mut client = server.connect().await;
                     loop {
                         let reply = client.post(MEMCACHED_SPOKE, &review).await.unwrap();
                         assert_eq!(reply.code, 200);
@@ -34,6 +29,9 @@ async fn a_stop_under_load_fails_no_call() {
                             break;
                         }
                     }
+                    if is_removed.load(Ordering::Relaxed) {
+                        return asked_to_close;
+                    }
                 }
             })
         })
@@ -41,14 +39,16 @@ async fn a_stop_under_load_fails_no_call() {
     while answered.load(Ordering::Relaxed) < 200 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    is_stopping.store(true, Ordering::Relaxed);
     let before = answered.load(Ordering::Relaxed);
     let began = tokio::time::Instant::now();
     server.stop.notify_one();
+    // During the grace period, the endpoint is removed from the Service.
+    tokio::time::sleep(STOPPING.grace / 2).await;
+    is_removed.store(true, Ordering::Relaxed);
     for client in clients {
         assert!(client.await.unwrap() > 0, "answers asked for a close");
     }
-    assert!(began.elapsed() >= STOPPING.grace);
+    assert!(began.elapsed() >= STOPPING.grace / 2);
     println!(
         "{} calls before the stop, {} during it",
         before,
@@ -87,23 +87,4 @@ async fn a_stop_without_clients_takes_the_time_of_grace_only() {
     server.stop.notify_one();
     server.running.await.unwrap().unwrap();
     assert!(began.elapsed() < STOPPING.grace + Duration::from_millis(100));
-}
-
-#[tokio::test]
-#[allow(clippy::disallowed_methods)] // holds the only thread, the server's too
-async fn who_waits_in_the_listener_s_queue_when_it_closes_is_served() {
-    let server = Server::start().await;
-    server.stop.notify_one();
-    // The server enters its grace period.
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    let stream = std::net::TcpStream::connect(server.address).unwrap();
-    // When it runs again, the grace period is over and no connection has been accepted.
-    std::thread::sleep(2 * STOPPING.grace);
-    stream.set_nonblocking(true).unwrap();
-    let mut client = server.handshake(TcpStream::from_std(stream).unwrap()).await;
-    let review = conversion("cache.example.com/v1", &[]);
-    let reply = client.post("/convert", &review).await.unwrap();
-    assert_eq!(reply.code, 200);
-    assert_eq!(reply.header("connection"), Some("close"));
-    server.running.await.unwrap().unwrap();
 }

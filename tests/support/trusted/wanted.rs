@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use quartet_operator::json::Json;
 use quartet_operator::operators::{
     Child, DEPLOYMENT, OPERATORS, Operator, Resource, Settings, kept,
 };
@@ -85,8 +84,7 @@ pub(super) fn children(
         if child.kind == DEPLOYMENT {
             let stored = history.past(&key, write).first().map(|it| it.object());
             let controller = kind.controller_name();
-            selector = stored
-                .and_then(|it| kept::selector_of(&Json::from(&it), &controller, &resource.name));
+            selector = stored.and_then(|it| kept::selector_of(&it, &controller, &resource.name));
         }
         if let Some(selector) = &selector {
             child = kept::keeping(&child, selector);

@@ -16,7 +16,7 @@ use crate::api::{Kind, Version, memcached};
 
 /// The result of converting `text`.
 fn convert_text(kind: &Kind, text: &str, to: &Version) -> Result<Converted, ConversionError> {
-    let Envelope(object) = serde_json::from_str(text).unwrap();
+    let object: Envelope<'_> = serde_json::from_str(text).unwrap();
     let mut out = b"before ".to_vec();
     let ConvertedText { data_left_out, .. } = convert_into(&mut out, kind, object, to)?;
     let converted = out.strip_prefix(b"before ").unwrap();
@@ -123,7 +123,7 @@ fn what_is_not_touched_keeps_every_byte() {
     let kind = &memcached::KIND;
     let text = r#"{ "kind":"Memcached","metadata" : {"name":"\u0078", "n": 1e400 },
         "apiVersion":"cache.example.com/v1alpha1", "status":{ "replicas": 3.0 }, "spec": {"size" : 3} }"#;
-    let Envelope(object) = serde_json::from_str(text).unwrap();
+    let object: Envelope<'_> = serde_json::from_str(text).unwrap();
     let mut out = Vec::new();
     convert_into(&mut out, kind, object, &kind.hub).unwrap();
     assert_eq!(

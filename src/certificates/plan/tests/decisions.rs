@@ -119,7 +119,7 @@ fn a_deleted_secret_is_a_rotation_for_a_replica_that_still_serves() {
 
 /// Such as a backup, or the Secret of another cluster.
 #[test]
-fn the_pair_that_is_served_stays_trusted_after_the_secret_was_replaced_by_a_valid_one() {
+fn the_served_pair_stays_trusted_when_the_secret_is_replaced_by_a_valid_one() {
     let (served, foreign) = (made(start()), made(start()));
     let stored = holding(&foreign);
     let held = [Some(vec![served.authority.clone()])];

@@ -23,22 +23,6 @@ fn webhooks_are_on_and_speak_tls_from_1_2_on_unless_told_otherwise() {
 }
 
 #[test]
-fn three_servers_cannot_have_one_port_either() {
-    let address = |port| Some(BindAddress { host: None, port });
-    let differ = |health, metrics, webhook| {
-        super::differ([("a", &health), ("b", &metrics), ("c", &webhook)])
-            .map_err(|error| error.to_string())
-    };
-    assert_eq!(differ(address(1), address(2), address(3)), Ok(()));
-    assert_eq!(differ(address(0), address(0), address(0)), Ok(()));
-    assert_eq!(differ(None, None, None), Ok(()));
-    assert_eq!(
-        differ(address(1), address(2), address(2)),
-        Err("b and c are both :2; give each a port of its own".to_owned())
-    );
-}
-
-#[test]
 fn metrics_are_for_those_who_may_read_them_unless_told_otherwise() {
     let security = |arguments: &[&str]| load(arguments).unwrap().metrics_security;
     assert_eq!(
@@ -69,16 +53,6 @@ fn metrics_are_for_those_who_may_read_them_unless_told_otherwise() {
         "--metrics-cert-key=b",
     ];
     assert_eq!(security(&named), files("/c/a", "/c/b"));
-}
-
-#[test]
-fn two_servers_cannot_have_one_port() {
-    let message = rejection(&[
-        "--metrics-bind-address=:8081",
-        "--metrics-secure=false",
-        "--health-probe-bind-address=:8081",
-    ]);
-    assert!(message.contains("both :8081"), "{message}");
 }
 
 #[test]

@@ -1,16 +1,13 @@
 //! Children: owner, fingerprint and state.
 
-use std::sync::Arc;
+use serde_json::Value;
 
 use super::meta::{Meta, of_meta};
 use super::owner::Owner;
 use crate::controller::cache::decode::Decode;
-use crate::controller::cache::store::Store;
 use crate::controller::drift::fingerprint::{self, Fingerprint};
-use crate::controller::drift::managed_fields;
 use crate::controller::drift::stamp::Stamp;
-use crate::controller::object::{Object, ObjectKey};
-use crate::json::Json;
+use crate::controller::object::Object;
 use crate::operators::{ChildKind, ChildState, DEPLOYMENT, ObservedWorkload, kept};
 
 /// Longest selector of an older operator that is kept, as JSON. Those that exist have three labels. The API
@@ -19,95 +16,83 @@ const MOST_SELECTOR_BYTES: usize = 4096;
 
 /// A child with the operator's label.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct CachedChild {
+pub struct CachedChild {
     pub(crate) meta: Meta,
-    pub(crate) owner: Option<Owner>,
-    /// Hash of the metadata, see [`managed_fields::digest`].
-    pub(super) digest: u64,
+    /// Its controller owner, if it may be one of ours.
+    pub owner: Option<Owner>,
     /// Fingerprint of the fields that the owner's field manager applied; `None` if it never did.
-    pub(crate) fingerprint: Option<Fingerprint>,
+    pub fingerprint: Option<Fingerprint>,
     /// The stamp of the operator's last write.
     pub(crate) stamp: Option<Stamp>,
     /// The input of the owner's status.
     pub(crate) state: ChildState,
 }
 
-tokio::task_local! {
-    /// How a watch decodes children.
-    static WATCHED: Watched;
+/// A child in a list or watch, before its type is known: objects in a list do not contain it.
+#[derive(Debug, Clone)]
+pub struct ReceivedChild {
+    meta: Meta,
+    owner: Option<Owner>,
+    fingerprint: Option<Fingerprint>,
+    stamp: Option<Stamp>,
+    /// The object without the parts that no state depends on, which are most of it.
+    object: Value,
 }
 
-/// The type of the children in a watch: objects in a list of the API server do not contain their type.
-#[derive(Clone)]
-pub(crate) struct Watched {
-    pub(crate) kind: ChildKind,
-    /// What is known of them.
-    pub(crate) store: Arc<Store<CachedChild>>,
+impl Decode for ReceivedChild {
+    fn from_json(mut object: Value) -> Result<Self, String> {
+        let owner = Owner::of(&object);
+        let manager = owner.as_ref().map(Owner::field_manager);
+        let fingerprint = manager.and_then(|it| fingerprint::of_observed(&object, &it));
+        let (meta, stamp) = (Meta::of(&object)?, Stamp::of(&object));
+        for (part, field) in [("metadata", "managedFields"), ("spec", "template")] {
+            if let Some(Value::Object(part)) = object.get_mut(part) {
+                part.remove(field);
+            }
+        }
+        Ok(ReceivedChild {
+            meta,
+            owner,
+            fingerprint,
+            stamp,
+            object,
+        })
+    }
+}
+
+impl ReceivedChild {
+    /// The child, of the type `kind`.
+    pub fn of_type(self, kind: ChildKind) -> CachedChild {
+        let mut state = (kind.observe)(&self.object);
+        if kind == DEPLOYMENT
+            && let (ChildState::Workload(workload), Some(owner)) = (&mut state, &self.owner)
+        {
+            let controller = owner.controller_name();
+            let selector = kept::selector_of(&self.object, &controller, &owner.name);
+            workload.preserved_selector =
+                selector.filter(|it| it.to_string().len() <= MOST_SELECTOR_BYTES);
+        }
+        CachedChild {
+            meta: self.meta,
+            owner: self.owner,
+            fingerprint: self.fingerprint,
+            stamp: self.stamp,
+            state,
+        }
+    }
 }
 
 impl CachedChild {
-    /// Polls `watch` so that objects are decoded as these children.
-    pub(crate) fn watched_as<F: Future>(
-        watched: Watched,
-        watch: F,
-    ) -> impl Future<Output = F::Output> {
-        WATCHED.scope(watched, watch)
-    }
-
     /// Decodes an object of the type `kind`, as the API server sends it.
     ///
     /// # Errors
     /// The reason, for the log.
-    pub(crate) fn decode(kind: ChildKind, object: &Json<'_>) -> Result<Self, String> {
-        Self::decode_after(kind, object, |_| None)
-    }
-
-    /// As [`CachedChild::decode`]. The applied fields of the `earlier` state of the object are reused if they
-    /// cannot have changed: reading them is most of the work, and nearly all events are of the status.
-    fn decode_after(
-        kind: ChildKind,
-        object: &Json<'_>,
-        earlier: impl FnOnce(&ObjectKey) -> Option<Arc<CachedChild>>,
-    ) -> Result<Self, String> {
-        let mut child = CachedChild {
-            meta: Meta::of(object)?,
-            owner: Owner::of(object),
-            digest: managed_fields::digest(object),
-            fingerprint: None,
-            stamp: None,
-            state: (kind.observe)(object),
-        };
-        // Types without a generation, such as Service, may change without a change of the metadata.
-        let is_unchanged = |earlier: &Arc<CachedChild>| {
-            child.meta.generation > 0 && earlier.digest == child.digest
-        };
-        let earlier = earlier(&child.meta.key).filter(is_unchanged);
-        let mut preserved_selector = None;
-        if let Some(earlier) = earlier {
-            child.fingerprint = earlier.fingerprint;
-            child.stamp = earlier.stamp;
-            let workload = earlier.workload();
-            preserved_selector = workload.and_then(|workload| workload.preserved_selector.clone());
-        } else {
-            child.stamp = Stamp::of(object);
-            if let Some(owner) = &child.owner {
-                let manager = owner.field_manager();
-                child.fingerprint = fingerprint::of_observed(object, &manager);
-                if kind == DEPLOYMENT {
-                    let controller = owner.controller_name();
-                    preserved_selector = kept::selector_of(object, &controller, &owner.name)
-                        .filter(|selector| selector.to_string().len() <= MOST_SELECTOR_BYTES);
-                }
-            }
-        }
-        if let ChildState::Workload(workload) = &mut child.state {
-            workload.preserved_selector = preserved_selector;
-        }
-        Ok(child)
+    pub fn decode(kind: ChildKind, object: Value) -> Result<Self, String> {
+        Ok(ReceivedChild::from_json(object)?.of_type(kind))
     }
 
     /// The rollout of its pods, if it has pods.
-    pub(crate) fn workload(&self) -> Option<&ObservedWorkload> {
+    pub fn workload(&self) -> Option<&ObservedWorkload> {
         match &self.state {
             ChildState::Workload(workload) => Some(workload),
             ChildState::Ready | ChildState::NotReady(_) => None,
@@ -135,20 +120,6 @@ impl CachedChild {
         self.owner == other.owner
             && self.fingerprint == other.fingerprint
             && self.meta.is_semantically_equal(&other.meta)
-    }
-}
-
-impl Decode for CachedChild {
-    /// The template of pods is most of a spec.
-    const UNPARSED: &'static [&'static str] = &["spec.template"];
-
-    const READS_MANAGED_FIELDS: bool = true;
-
-    fn from_json(object: &Json<'_>) -> Result<Self, String> {
-        let watched = WATCHED.try_with(Watched::clone);
-        let watched = watched.map_err(|_| "a child outside of a watch of its type")?;
-        let Watched { kind, store } = watched;
-        CachedChild::decode_after(kind, object, |key| store.get(key))
     }
 }
 

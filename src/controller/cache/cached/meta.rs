@@ -1,7 +1,8 @@
 //! The common part of cached objects.
 
+use serde_json::Value;
+
 use crate::controller::object::ObjectKey;
-use crate::json::Json;
 use crate::operators::names::{MANAGED_BY, MANAGED_BY_LABEL};
 
 /// The common part of cached objects.
@@ -24,7 +25,7 @@ impl Meta {
             && self.uid == other.uid
     }
 
-    pub(in crate::controller::cache) fn of(object: &Json<'_>) -> Result<Self, String> {
+    pub(in crate::controller::cache) fn of(object: &Value) -> Result<Self, String> {
         let metadata = object.get("metadata").ok_or("no metadata")?;
         let resource_version = text(metadata, "resourceVersion");
         Ok(Meta {
@@ -36,7 +37,7 @@ impl Meta {
             generation: integer(metadata, "generation"),
             deleting: metadata
                 .get("deletionTimestamp")
-                .is_some_and(|time| *time != Json::Null),
+                .is_some_and(|time| *time != Value::Null),
             is_selected: is_selected(metadata),
         })
     }
@@ -58,18 +59,24 @@ macro_rules! of_meta {
 }
 pub(super) use of_meta;
 
-fn is_selected(metadata: &Json<'_>) -> bool {
+fn is_selected(metadata: &Value) -> bool {
     let label = metadata
         .get("labels")
         .and_then(|it| it.get(MANAGED_BY_LABEL));
-    label.and_then(Json::as_str) == Some(MANAGED_BY)
+    label.and_then(Value::as_str) == Some(MANAGED_BY)
 }
 
 /// A field with a text; empty if it is absent.
-pub(crate) fn text<'a>(object: &'a Json<'_>, field: &str) -> &'a str {
-    object.get(field).and_then(Json::as_str).unwrap_or_default()
+pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object
+        .get(field)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
-fn integer(object: &Json<'_>, field: &str) -> i64 {
-    object.get(field).and_then(Json::as_i64).unwrap_or_default()
+fn integer(object: &Value, field: &str) -> i64 {
+    object
+        .get(field)
+        .and_then(Value::as_i64)
+        .unwrap_or_default()
 }

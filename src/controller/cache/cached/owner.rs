@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use super::meta::text;
-use crate::json::Json;
 use crate::operators::OPERATORS;
 use crate::operators::names::RETAINED_FOR;
 
@@ -17,18 +18,20 @@ const MOST_BYTES: usize = 1024;
 /// The controller owner reference of a child, or the annotation of a child that outlives its owner.
 /// Without the API version, which changes with the storage version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub struct Owner {
     pub(crate) group: Cow<'static, str>,
     pub(crate) kind: Cow<'static, str>,
-    pub(crate) name: Box<str>,
-    pub(crate) uid: Box<str>,
+    /// Name.
+    pub name: Box<str>,
+    /// UID.
+    pub uid: Box<str>,
     /// The child outlives its owner, and belongs to the successor with the same name.
     pub(crate) retained: bool,
 }
 
 impl Owner {
     /// The owner of an object; `None` if it cannot be one of ours.
-    pub(crate) fn of(object: &Json<'_>) -> Option<Self> {
+    pub(crate) fn of(object: &Value) -> Option<Self> {
         let owner = Self::referenced(object).or_else(|| Self::annotated(object));
         owner.filter(|owner| owner.bytes() <= MOST_BYTES)
     }
@@ -37,7 +40,7 @@ impl Owner {
         self.group.len() + self.kind.len() + self.name.len() + self.uid.len()
     }
 
-    fn annotated(object: &Json<'_>) -> Option<Self> {
+    fn annotated(object: &Value) -> Option<Self> {
         let annotations = object.get("metadata")?.get("annotations")?;
         let mut parts = annotations.get(RETAINED_FOR)?.as_str()?.splitn(4, '/');
         let [group, kind, name, uid] = std::array::from_fn(|_| parts.next());
@@ -61,11 +64,11 @@ impl Owner {
     }
 
     /// The controller owner reference of an object.
-    fn referenced(object: &Json<'_>) -> Option<Self> {
+    fn referenced(object: &Value) -> Option<Self> {
         let references = object.get("metadata")?.get("ownerReferences")?.as_array()?;
         let controller = references
             .iter()
-            .find(|reference| reference.get("controller") == Some(&Json::Bool(true)))?;
+            .find(|reference| reference.get("controller") == Some(&Value::Bool(true)))?;
         let api_version = text(controller, "apiVersion");
         Some(Owner {
             group: shared(api_version.split_once('/').map_or("", |(group, _)| group)),

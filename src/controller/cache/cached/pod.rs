@@ -1,17 +1,18 @@
 //! Pods, indexed by the child that creates them, without a watch of ReplicaSets.
 
+use serde_json::Value;
+
 use super::meta::{Meta, of_meta, text};
 use super::owner::Owner;
 use crate::controller::cache::decode::Decode;
 use crate::controller::cache::pod_failure;
 use crate::controller::object::{Object, ObjectKey};
-use crate::json::Json;
 use crate::operators::DEPLOYMENT;
 use crate::operators::observed::{ObservedPod, PodFailure};
 
 /// A Pod with the operator's label.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct CachedPod {
+pub struct CachedPod {
     pub(crate) meta: Meta,
     /// The [`pod_index`] of the object that created it: its ReplicaSet's Deployment, or its owner.
     pub(crate) workload: Option<Box<str>>,
@@ -40,18 +41,16 @@ impl CachedPod {
 }
 
 impl Decode for CachedPod {
-    const SKIPPED: &'static [&'static str] = &["spec"];
-
-    fn from_json(object: &Json<'_>) -> Result<Self, String> {
-        let meta = Meta::of(object)?;
-        let status = object.get("status").unwrap_or(&Json::Null);
+    fn from_json(object: Value) -> Result<Self, String> {
+        let meta = Meta::of(&object)?;
+        let status = object.get("status").unwrap_or(&Value::Null);
         let ready = pod_failure::condition(status, "Ready");
         let ready = ready.is_some_and(|ready| text(ready, "status") == "True");
         Ok(CachedPod {
-            workload: workload_of_pod(object, meta.key.namespace()),
+            workload: workload_of_pod(&object, meta.key.namespace()),
             live: !meta.deleting && !matches!(text(status, "phase"), "Succeeded" | "Failed"),
             ready,
-            failure: (!ready).then(|| pod_failure::of(object)).flatten(),
+            failure: (!ready).then(|| pod_failure::of(&object)).flatten(),
             meta,
         })
     }
@@ -67,7 +66,7 @@ impl Object for CachedPod {
 /// A ReplicaSet of a Deployment is named `<deployment>-<pod-template-hash>` (kubernetes
 /// `pkg/controller/deployment/sync.go`, `getNewReplicaSet`), and its pods have that hash as a label. So
 /// the Deployment is known without a watch of ReplicaSets.
-fn workload_of_pod(object: &Json<'_>, namespace: &str) -> Option<Box<str>> {
+fn workload_of_pod(object: &Value, namespace: &str) -> Option<Box<str>> {
     let owner = Owner::of(object)?;
     if &*owner.kind != "ReplicaSet" {
         return Some(pod_index(&owner.kind, namespace, &owner.name).into());

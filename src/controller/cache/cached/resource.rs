@@ -1,9 +1,7 @@
 //! Custom resources of the four kinds.
 
-use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::meta::{Meta, of_meta, text};
 use crate::api::conversion::DATA_ANNOTATION;
@@ -11,7 +9,6 @@ use crate::controller::cache::decode::Decode;
 use crate::controller::legacy::finalizers::LegacyFinalizer;
 use crate::controller::metrics::ConditionView;
 use crate::controller::object::Object;
-use crate::json::Json;
 use crate::operators::OPERATORS;
 
 /// Annotation that, when `"true"`, stops all applies for a resource.
@@ -20,7 +17,7 @@ const PAUSED: &str = "quartet-operator.example.com/paused";
 /// A custom resource: its spec and status as JSON text, since a parsed value takes several times as
 /// much memory.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct CachedResource {
+pub struct CachedResource {
     pub(crate) meta: Meta,
     /// Name of the version that was read, e.g. `v1`, as a shared string.
     pub(crate) version: &'static str,
@@ -49,17 +46,6 @@ impl CachedResource {
         status.conditions
     }
 
-    /// A hash of all that its children are computed from.
-    pub(crate) fn spec_hash(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        let Meta {
-            uid, generation, ..
-        } = &self.meta;
-        (uid, generation, self.version).hash(&mut hasher);
-        (&self.spec, &self.conversion_data).hash(&mut hasher);
-        hasher.finish()
-    }
-
     /// Reports whether two versions are equal apart from resourceVersion and unused fields: labels,
     /// other annotations, `managedFields`.
     pub(crate) fn is_semantically_equal(&self, other: &Self) -> bool {
@@ -78,20 +64,16 @@ impl CachedResource {
 }
 
 impl Decode for CachedResource {
-    const UNPARSED: &'static [&'static str] = &["spec", "status"];
-
-    fn from_json(object: &Json<'_>) -> Result<Self, String> {
-        let metadata = object.get("metadata").unwrap_or(&Json::Null);
+    fn from_json(object: Value) -> Result<Self, String> {
+        let metadata = object.get("metadata").unwrap_or(&Value::Null);
         let annotation = |name: &str| metadata.get("annotations")?.get(name)?.as_str();
+        let json = |part: &str| object.get(part).map(Value::to_string);
         Ok(CachedResource {
-            meta: Meta::of(object)?,
-            version: version_of(object),
-            spec: canonical(object.get("spec").unwrap_or(&Json::Null)).into(),
+            meta: Meta::of(&object)?,
+            version: version_of(&object),
+            spec: json("spec").unwrap_or_else(|| "null".to_owned()).into(),
             conversion_data: annotation(DATA_ANNOTATION).map(Into::into),
-            status: object
-                .get("status")
-                .map(|status| canonical(status).into())
-                .unwrap_or_default(),
+            status: json("status").unwrap_or_default().into(),
             legacy_finalizer: LegacyFinalizer::of(metadata),
             paused: annotation(PAUSED)
                 .filter(|value| pauses(value))
@@ -106,17 +88,8 @@ fn pauses(value: &str) -> bool {
     !["0", "f", "F", "false", "False", "FALSE"].contains(&value.trim())
 }
 
-/// The text of a value as we write it, if the API server wrote it: compact, and with sorted members.
-/// Go escapes more characters.
-fn canonical<'a>(value: &Json<'a>) -> Cow<'a, str> {
-    match value {
-        Json::Unparsed(text) if !text.contains('\\') => Cow::Borrowed(text),
-        value => Cow::Owned(value.parsed().to_string()),
-    }
-}
-
 /// The version in the API version of a custom resource, as a static string; empty if it is unknown.
-fn version_of(object: &Json<'_>) -> &'static str {
+fn version_of(object: &Value) -> &'static str {
     let (api_version, kind) = (text(object, "apiVersion"), text(object, "kind"));
     let (group, version) = api_version.split_once('/').unwrap_or_default();
     OPERATORS

@@ -9,7 +9,7 @@ use super::*;
 struct Size(u64);
 
 impl Decode for Size {
-    fn from_json(object: &Json<'_>) -> Result<Self, String> {
+    fn from_json(object: Value) -> Result<Self, String> {
         let size = object
             .get("spec")
             .and_then(|spec| u64::try_from(spec.get("size")?.as_i64()?).ok());
@@ -88,75 +88,19 @@ fn of_the_metadata_only_the_identity_is_kept() {
     assert_eq!(object.meta().resource_version.as_deref(), Some("42"));
 }
 
-/// Stores the decoded fields.
+/// Stores the whole object.
 #[derive(Debug, Clone)]
-struct Everything<const MANAGERS: bool>(Value);
+struct Everything(Value);
 
-impl<const MANAGERS: bool> Decode for Everything<MANAGERS> {
-    const SKIPPED: &'static [&'static str] = &["spec"];
-    const READS_MANAGED_FIELDS: bool = MANAGERS;
-
-    fn from_json(object: &Json<'_>) -> Result<Self, String> {
-        Ok(Everything(Value::from(object)))
+impl Decode for Everything {
+    fn from_json(object: Value) -> Result<Self, String> {
+        Ok(Everything(object))
     }
 }
 
-/// Decodes from a text in which `manager` precedes `fieldsV1`, as in the API server's.
-fn decoded<const MANAGERS: bool>(object: &Value) -> Value {
-    let text = object.to_string().replace("fieldsV1", "zFieldsV1");
-    let text = serde_json::from_str::<Value>(&text).unwrap().to_string();
-    let text = text.replace("zFieldsV1", "fieldsV1");
-    let watched: DecodeGuard<Everything<MANAGERS>> = serde_json::from_str(&text).unwrap();
-    watched.into_decoded().unwrap().0.clone()
-}
-
-#[test]
-fn unused_fields_are_not_decoded() {
-    let fields = json!({"f:spec": {"f:replicas": {}}});
-    let managers = json!([
-        {"manager": "quartet-operator-memcached", "operation": "Apply", "fieldsV1": fields},
-        {"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": fields},
-        {"manager": "quartet-operator-nginx", "operation": "Update", "fieldsV1": fields},
-    ]);
-    let object = json!({
-        "kind": "Pod",
-        "metadata": {"name": "a", "labels": {"b": "c"}, "managedFields": managers},
-        "spec": {"containers": [{"name": "d"}]},
-        "status": {"conditions": [{"type": "Ready"}], "n": [1, -1, 1.5, true, null]},
-    });
-    let mut expected = object.clone();
-    expected.as_object_mut().unwrap().remove("spec");
-    let mut of_ours = expected.clone();
-    for entry in [1, 2] {
-        let entry = &mut of_ours["metadata"]["managedFields"][entry];
-        entry.as_object_mut().unwrap().remove("fieldsV1");
-    }
-    assert_eq!(decoded::<true>(&object), of_ours);
-    let metadata = expected["metadata"].as_object_mut().unwrap();
-    metadata.remove("managedFields");
-    assert_eq!(decoded::<false>(&object), expected);
-}
-
-/// Which members arrive as text.
-#[derive(Debug, Clone)]
-struct Texts(Vec<&'static str>);
-
-impl Decode for Texts {
-    const UNPARSED: &'static [&'static str] = &["status", "spec.size"];
-
-    fn from_json(object: &Json<'_>) -> Result<Self, String> {
-        let paths = ["/status", "/spec/size", "/spec/other", "/metadata/status"];
-        let is_text = |path: &&str| matches!(object.pointer(path), Some(Json::Unparsed(_)));
-        Ok(Texts(paths.into_iter().filter(is_text).collect()))
-    }
-}
-
-#[test]
-fn what_is_left_as_text_is_not_parsed() {
-    let object =
-        r#"{"metadata": {"status": [1]}, "spec": {"size": [2], "other": [3]}, "status": [4]}"#;
-    let object: DecodeGuard<Texts> = serde_json::from_str(object).unwrap();
-    assert_eq!(object.into_decoded().unwrap().0, ["/status", "/spec/size"]);
+fn decoded(object: &Value) -> Value {
+    let watched: DecodeGuard<Everything> = serde_json::from_str(&object.to_string()).unwrap();
+    watched.into_decoded().unwrap().0
 }
 
 #[test]
@@ -171,10 +115,10 @@ fn what_is_of_another_type_is_taken_as_it_is() {
         json!([1]),
     ] {
         let object = json!({"metadata": {"managedFields": odd}});
-        assert_eq!(decoded::<true>(&object), object);
+        assert_eq!(decoded(&object), object);
         let object = json!({"metadata": odd});
-        assert_eq!(decoded::<true>(&object), object);
-        assert_eq!(decoded::<true>(&odd), odd);
+        assert_eq!(decoded(&object), object);
+        assert_eq!(decoded(&odd), odd);
     }
 }
 

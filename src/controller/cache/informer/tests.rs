@@ -3,6 +3,7 @@
 mod errors;
 mod events;
 
+use std::convert::identity;
 use std::sync::Mutex;
 
 use kube::core::Status;
@@ -13,7 +14,6 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::json::Json;
 
 #[derive(Debug, Clone)]
 struct Thing {
@@ -24,10 +24,10 @@ struct Thing {
 }
 
 impl Decode for Thing {
-    fn from_json(object: &Json<'_>) -> Result<Self, String> {
+    fn from_json(object: Value) -> Result<Self, String> {
         let metadata = object.get("metadata").ok_or("no metadata")?;
-        let text = |object: &Json<'_>, field: &str| {
-            let text = object.get(field).and_then(Json::as_str);
+        let text = |object: &Value, field: &str| {
+            let text = object.get(field).and_then(Value::as_str);
             text.unwrap_or_default().to_owned()
         };
         if object.get("broken").is_some() {
@@ -39,7 +39,7 @@ impl Decode for Thing {
             version: text(metadata, "resourceVersion")
                 .parse()
                 .map_err(|_| "no version")?,
-            owner: text(object, "owner"),
+            owner: text(&object, "owner"),
         })
     }
 }
@@ -134,7 +134,7 @@ impl Scenario {
             reported,
             synced,
             registry,
-            ended: tokio::spawn(informer.run(stream, handler)),
+            ended: tokio::spawn(informer.run(stream, identity, handler)),
         }
     }
 
@@ -196,7 +196,7 @@ fn line(change: &Change<Thing>, initial: bool) -> String {
 async fn what_was_written_while_the_watch_is_away_is_kept_until_the_watch_had_its_chance() {
     let scenario = Scenario::new();
     scenario.lists([]).await;
-    let written = |name, version| Thing::from_json(&Json::from(&json_of(name, version))).unwrap();
+    let written = |name, version| Thing::from_json(json_of(name, version)).unwrap();
     assert!(scenario.store.put_written(written("new", 10)));
     assert!(scenario.store.put_written(written("undone", 11)));
     for _ in 0..5 {
@@ -214,7 +214,7 @@ async fn what_was_written_while_the_watch_is_away_is_kept_until_the_watch_had_it
 async fn a_write_that_a_list_missed_is_dropped_when_the_watch_never_tells_of_it() {
     let scenario = Scenario::new();
     scenario.yields([Ok(Event::Init)]).await;
-    let written = |name, version| Thing::from_json(&Json::from(&json_of(name, version))).unwrap();
+    let written = |name, version| Thing::from_json(json_of(name, version)).unwrap();
     assert!(scenario.store.put_written(written("kept", 10)));
     assert!(scenario.store.put_written(written("undone", 11)));
     scenario

@@ -145,6 +145,7 @@ fn options(client: kube::Client) -> Options {
         max_concurrent_rollouts: 10,
         namespaces: BTreeSet::new(),
         metrics: Arc::new(Metrics::register(&mut Registry::default())),
+        clock: Arc::new(jiff::Timestamp::now),
         leadership: Leadership::sole(),
     }
 }

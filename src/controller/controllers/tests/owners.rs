@@ -90,7 +90,7 @@ fn a_service_wakes_its_owner_like_a_deployment() {
     let scene = Scene::new();
     scene.holds("ElasticWeb", "ns", "web");
     let owner = reference("elasticweb.example.com/v1", "ElasticWeb web");
-    let service = CachedChild::decode(SERVICE, &Json::from(&child("web", &[owner]))).unwrap();
+    let service = CachedChild::decode(SERVICE, child("web", &[owner])).unwrap();
     scene
         .handlers
         .child_changed(&Change::Deleted(Arc::new(service)));

@@ -97,7 +97,7 @@ fn with_several_watched_namespaces_resources_outside_are_left_alone() {
             assert!(is_watched(&event, &BTreeSet::new()), "{event:?}");
         }
         if !is_outside {
-            let added = Change::Added(object.into_decoded().unwrap());
+            let added = Change::Added(Arc::new(object.into_decoded().unwrap()));
             scene.resource_changed("Nginx", &added, false);
             scene.holds("Nginx", namespace, "web");
         }

@@ -6,10 +6,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::controller::cache::cached::CachedPod;
-use crate::controller::event_handlers::{COALESCE, POD, STEP_WHILE_WAITING};
+use crate::controller::event_handlers::COALESCE;
 use crate::controller::object::ObjectKey;
-use crate::controller::state::debounce::Difference;
-use crate::operators::Observed;
 
 #[tokio::test(start_paused = true)]
 async fn a_child_that_differs_by_nothing_but_its_resource_version_wakes_nobody() {
@@ -56,61 +54,39 @@ fn step(ready: i64) -> Change<CachedChild> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_of_a_rollout_delays_the_timer_of_a_resource_by_four_seconds_at_most() {
+async fn a_step_of_a_rollout_wakes_its_resource_after_half_a_second() {
     let scene = Scene::new();
     scene.holds("Nginx", "ns", "web");
     let queue = Arc::clone(&scene.controller("Nginx").queue);
     let key = ObjectKey::new("ns", "web");
-    for (timer, wakes_after) in [(3, 3), (10, 4)] {
-        queue.add_after(key.clone(), Duration::from_secs(timer));
+    let wait = Duration::from_millis(100);
+    for (timer, wakes_after) in [(wait, wait), (Duration::from_secs(10), COALESCE)] {
+        queue.add_after(key.clone(), timer);
         scene.deployment_changed(step(1));
         scene.deployment_changed(step(2));
-        tokio::time::advance(Duration::from_secs(wakes_after) - Duration::from_millis(1)).await;
-        assert_eq!(scene.enqueued(), NOBODY, "timer of {timer} s");
+        tokio::time::advance(wakes_after - Duration::from_millis(1)).await;
+        assert_eq!(scene.enqueued(), NOBODY, "timer of {timer:?}");
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert_eq!(scene.enqueued(), ["Nginx ns/web"], "timer of {timer} s");
+        assert_eq!(scene.enqueued(), ["Nginx ns/web"], "timer of {timer:?}");
     }
     scene.deployment_changed(step(1));
     assert_eq!(scene.enqueued_later().await, ["Nginx ns/web"], "no timer");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_report_of_a_deployment_is_looked_at_soon_while_few_others_wait() {
-    for (others, has_timer, is_soon) in [
-        (0, true, true),
-        (24, true, true),
-        (25, true, false),
-        (0, false, true),
-        (25, false, false),
-    ] {
-        let scene = Scene::new();
-        scene.holds("Nginx", "ns", "web");
-        let states = Arc::clone(&scene.controller("Nginx").states);
-        for number in 0..=others {
-            states.status_differs(
-                &waiting(number),
-                Observed::default(),
-                false,
-                Difference::Conditions,
-                0,
-            );
-        }
-        if has_timer {
-            let queue = &scene.controller("Nginx").queue;
-            queue.add_after(ObjectKey::new("ns", "web"), Duration::from_secs(60));
-        }
-        let mut object = child("web", &[reference(NGINX, "Nginx web")]);
-        object["metadata"]["generation"] = 1.into();
+async fn the_first_report_of_a_deployment_enqueues_soon_and_one_of_an_earlier_spec_never() {
+    let scene = Scene::new();
+    scene.holds("Nginx", "ns", "web");
+    let mut object = child("web", &[reference(NGINX, "Nginx web")]);
+    object["metadata"]["generation"] = 2.into();
+    for (observed, expected) in [(1, &NOBODY[..]), (2, &["Nginx ns/web"])] {
         let before = deployment(&object);
-        object["status"] = json!({"observedGeneration": 1, "replicas": 1});
+        object["status"] = json!({"observedGeneration": observed, "replicas": 1});
         scene.deployment_changed(Change::Updated {
             old: before,
             new: deployment(&object),
         });
-        tokio::time::advance(COALESCE).await;
-        assert_eq!(!scene.enqueued().is_empty(), is_soon, "{others} others");
-        tokio::time::advance(STEP_WHILE_WAITING).await;
-        assert_eq!(scene.enqueued().is_empty(), is_soon, "{others} others");
+        assert_eq!(scene.enqueued_later().await, expected, "{observed}");
     }
 }
 
@@ -132,7 +108,7 @@ fn pod(deployment: &str, is_ready: bool) -> CachedPod {
         },
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": status}]},
     });
-    CachedPod::from_json(&Json::from(&object)).unwrap()
+    CachedPod::from_json(object).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,13 +125,7 @@ async fn a_pod_wakes_the_owner_of_the_deployment_that_it_is_of() {
     scene.handlers.pod_changed(&added("orphan"));
     assert_eq!(scene.enqueued(), NOBODY, "its Deployment is nobody's");
     scene.handlers.pod_changed(&added("web"));
-    assert_eq!(
-        scene.enqueued_later().await,
-        NOBODY,
-        "its Deployment will tell"
-    );
-    tokio::time::advance(POD).await;
-    assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
+    assert_eq!(scene.enqueued_later().await, ["Nginx ns/web"]);
     owned["metadata"]["resourceVersion"] = "9".into();
     owned["status"] = rolled_out();
     children.put_written(DEPLOYMENT, &owned);

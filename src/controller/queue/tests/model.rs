@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tokio::time::Instant;
 
-use crate::controller::queue::slots::{HIGHER_PER_LOWER, Priority, Slots};
+use crate::controller::queue::slots::{Priority, Slots};
 
 type Key = u8;
 
@@ -30,10 +30,8 @@ enum Step {
     },
 }
 
-const LOWEST_FIRST: [Priority; 3] = [Priority::Low, Priority::Normal, Priority::High];
-
 fn priority() -> impl Strategy<Value = Priority> {
-    prop::sample::select(&LOWEST_FIRST[..])
+    prop::sample::select(&[Priority::Low, Priority::Normal][..])
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -66,8 +64,6 @@ struct Model {
     in_work: Vec<Key>,
     clock: u64,
     turns: u64,
-    /// By priority, lowest first: how many of higher priority came since it was its turn.
-    passed_over: [u32; 3],
 }
 
 impl Model {
@@ -109,25 +105,12 @@ impl Model {
 
     fn pop(&mut self, now: Instant) -> Option<Key> {
         self.make_ready(now);
-        let firsts = LOWEST_FIRST.map(|wanted| {
-            self.items
-                .iter()
-                .filter(|item| item.priority == wanted && item.turn.is_some())
-                .filter(|item| !self.in_work.contains(&item.key))
-                .min_by_key(|item| item.turn)
-                .map(|item| item.key)
-        });
-        for (passed_over, first) in self.passed_over.iter_mut().zip(firsts) {
-            *passed_over *= u32::from(first.is_some());
-        }
-        let highest = firsts.iter().rposition(Option::is_some)?;
-        let patient = (0..highest).find(|lane| self.passed_over[*lane] == HIGHER_PER_LOWER);
-        let lane = patient.unwrap_or(highest);
-        let key = firsts[lane]?;
-        self.passed_over[lane] = 0;
-        for (passed_over, first) in self.passed_over.iter_mut().zip(firsts).take(lane) {
-            *passed_over += u32::from(first.is_some());
-        }
+        let ready = self
+            .items
+            .iter()
+            .filter(|item| item.turn.is_some() && !self.in_work.contains(&item.key));
+        let first = ready.min_by_key(|item| (item.priority == Priority::Low, item.turn))?;
+        let key = first.key;
         self.items.retain(|item| item.key != key);
         self.in_work.push(key);
         Some(key)
@@ -187,47 +170,4 @@ proptest! {
         prop_assert_eq!(out, left);
         prop_assert_eq!((queue.waiting.len(), queue.available(), queue.next_due()), (0, 0, None));
     }
-
-    #[test]
-    fn lower_priorities_get_an_eighth_while_a_higher_one_is_always_ready(
-        lowers in prop::collection::vec(0..2usize, 1..20),
-    ) {
-        let now = Instant::now();
-        let mut queue = Slots::<usize>::default();
-        for (key, lane) in lowers.iter().enumerate() {
-            queue.add(key, LOWEST_FIRST[*lane], now, now);
-        }
-        let mut in_a_row = 0;
-        for round in 0..lowers.len() * (HIGHER_PER_LOWER as usize + 1) {
-            // Items of high priority are always ready.
-            queue.add(1000 + round, Priority::High, now, now);
-            queue.add(5000 + round, Priority::High, now, now);
-            let (key, _) = queue.pop(now).unwrap();
-            if key >= 1000 {
-                in_a_row += 1;
-                let waits = (0..lowers.len()).any(|key| queue.is_waiting(&key));
-                prop_assert!(!waits || in_a_row <= HIGHER_PER_LOWER, "lower items starve");
-            } else {
-                in_a_row = 0;
-            }
-            queue.done(&key, now);
-        }
-        prop_assert!((0..lowers.len()).all(|key| !queue.is_waiting(&key)));
-    }
-}
-
-#[test]
-fn normal_items_are_counted_anew_once_nothing_waits() {
-    let now = Instant::now();
-    let mut queue = Slots::<u32>::default();
-    queue.add(0, Priority::Low, now, now);
-    for key in 1..=HIGHER_PER_LOWER {
-        queue.add(key, Priority::Normal, now, now);
-        assert_eq!(queue.pop(now).map(|(key, _)| key), Some(key));
-    }
-    queue.remove(&0);
-    assert_eq!(queue.pop(now), None);
-    queue.add(100, Priority::Low, now, now);
-    queue.add(101, Priority::Normal, now, now);
-    assert_eq!(queue.pop(now).map(|(key, _)| key), Some(101));
 }

@@ -1,32 +1,30 @@
 //! Checks of an existing child: whether it is as it was applied, whether the resource is outdated, whether
-//! another writer keeps changing the child, whether it may be changed now, and whether a change that failed
-//! keeps its slot.
+//! another writer keeps changing the child, and whether it may be changed now.
 
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::error::{ApplyError, failing, pending_rollout};
 use super::wanted::{Ensured, Expected, Wanted};
 use crate::api_server::{RequestError, found, generation_of};
 use crate::controller::cache::cached::{CachedChild, Owner};
-use crate::controller::drift::field_conflict::FieldConflict;
+use crate::controller::drift::field_conflict;
 use crate::controller::drift::fingerprint::Fingerprint;
-use crate::controller::drift::repairs::Decision;
+use crate::controller::drift::repairs::{Decision, Repairs};
 use crate::controller::drift::stamp::{Hash, Stamp, hash_of_spec};
-use crate::controller::object::version_of;
 use crate::controller::reconcile::pacing;
 use crate::controller::reconcile::reconciler::Reconciler;
-use crate::controller::state::{Blocker, ServerMutated, jittered_retry};
-use crate::json::Json;
-use crate::operators::{ChildSummary, Problem, Reason, Resource, status};
+use crate::controller::state::{Blocker, Repaired, ServerMutated, jittered_retry, key_of};
+use crate::operators::{Problem, Reason, Resource, status};
 
 /// What follows the checks of an existing child.
 pub(super) enum Step {
     /// Nothing: it is as desired, or not changed now.
     Done,
-    /// An apply, `paced` if it takes part in a paced rollout. `had_slot`: so did the one before.
-    Change { paced: bool, had_slot: bool },
+    /// An apply, `paced` if it takes part in a paced rollout.
+    Change { paced: bool },
 }
 
 /// When a Deployment may be changed.
@@ -56,41 +54,10 @@ fn wait_for_rollout(wanted: Wanted<'_>, as_applied: Option<Fingerprint>, ensured
             ));
         }
     }
-    ensured.requeue_after = Some(pacing::jittered_resync());
+    ensured.requeue_after = Some(pacing::jittered_wait());
 }
 
 impl Reconciler {
-    /// The children that were applied for this `spec`, if the caches show all of them as they were
-    /// applied, and no others: what [`Reconciler::ensure`] would find.
-    pub(crate) fn remembered(
-        &self,
-        resource: &Resource,
-        spec: u64,
-    ) -> Option<(Vec<ChildSummary>, Ensured)> {
-        let memo = self.memos.of(&resource.uid, spec);
-        let (expected, children) = memo.filter(|_| resource.paused.is_none())?;
-        let is_wanted = |kind, name: &str| {
-            let mut children = children.iter();
-            children.any(|child| child.kind == kind && child.name == name)
-        };
-        let is_in_conflict = |expected: &Expected| {
-            let child = (expected.kind, expected.key.clone());
-            self.repairs.has_conflict(&child)
-        };
-        let is_as_applied = self.is_confirmed(resource, &expected)
-            && self.unwanted(resource, is_wanted).is_empty()
-            && !expected.iter().any(is_in_conflict);
-        if !is_as_applied {
-            return None;
-        }
-        self.states.unblock(resource);
-        let ensured = Ensured {
-            expected,
-            ..Ensured::default()
-        };
-        Some((children, ensured))
-    }
-
     /// Checks a cached child of the resource, and notes in `ensured` what its status reports of one that is not
     /// changed now. `blocked`: the last attempt.
     ///
@@ -122,35 +89,24 @@ impl Reconciler {
             ensured.problem.get_or_insert(conflict);
             return Ok(Step::Done);
         }
-        // Before the slot: it would be taken and given back without a rollout.
+        // Before the pace: it would count as a rollout.
         self.check_blocked(wanted, blocked)?;
-        if !wanted.child.kind.has_pods {
-            return Ok(Step::Change {
-                paced: false,
-                had_slot: false,
-            });
-        }
-        let had_slot = self.pacer.is_rolling(&wanted.resource_key());
-        let paced = match self.pace(wanted, ours.fingerprint, stamp, had_slot) {
-            // A paced rollout that is not complete stays one, and keeps its slot.
-            Pace::Now => had_slot,
+        let paced = match self.pace(wanted, ours, stamp) {
+            // A paced rollout that is not complete stays one.
+            Pace::Now => pacing::is_rolling(ours),
             Pace::Turn => true,
             Pace::Wait(as_applied) => {
-                match blocked {
-                    // What was refused, or failed, is not over because its next attempt waits.
-                    Some((Blocker::Problem(problem), _)) => {
-                        let wait = pacing::jittered_resync();
-                        ensured.problem.get_or_insert((problem.clone(), wait));
-                    }
-                    Some((Blocker::Failing(problem), _)) => {
-                        ensured.failure = Some((problem.clone(), jittered_retry()));
-                    }
-                    _ => wait_for_rollout(wanted, as_applied, ensured),
+                // What was refused is not over because its next attempt waits.
+                if let Some((Blocker::Problem(problem), _)) = blocked {
+                    let refused = (problem.clone(), pacing::jittered_wait());
+                    ensured.problem.get_or_insert(refused);
+                } else {
+                    wait_for_rollout(wanted, as_applied, ensured);
                 }
                 return Ok(Step::Done);
             }
         };
-        Ok(Step::Change { paced, had_slot })
+        Ok(Step::Change { paced })
     }
 
     /// Rejects an attempt whose last one failed in the same way, until it may be repeated.
@@ -195,8 +151,7 @@ impl Reconciler {
 
     /// The child is as desired. A field conflict is reported until this has lasted long enough.
     pub(super) fn recent_conflict(&self, wanted: Wanted<'_>) -> Option<(Problem, Duration)> {
-        let child = (wanted.child.kind, wanted.key());
-        self.repairs.recent_conflict(&child, wanted.counted)
+        self.repairs(wanted, Repairs::recent_conflict)
     }
 
     /// Rejects a resource of an older generation than the child's stamp, or of an older spec of the same one.
@@ -215,10 +170,10 @@ impl Reconciler {
         }
         if stamp.generation == resource.generation {
             // The spec may have changed without the generation, and the child may be of the later one.
-            return match stamp.spec == hash_of_spec(resource) {
-                true => Ok(()),
-                false => self.check_current(resource).await,
-            };
+            if stamp.spec == hash_of_spec(resource) {
+                return Ok(());
+            }
+            return self.check_current(resource).await;
         }
         let generation = generation_of(&self.live(resource).await?);
         if generation > resource.generation {
@@ -243,20 +198,22 @@ impl Reconciler {
         wanted: Wanted<'_>,
         cached: bool,
     ) -> Result<Option<(Problem, Duration)>, RequestError> {
-        let child = (wanted.child.kind, wanted.key());
-        let (known, left) = match self.repairs.decide(&child, wanted.counted) {
+        let (known, left) = match self.repairs(wanted, Repairs::next) {
             Decision::Apply => return Ok(None),
             Decision::Wait(Some(problem), left) if cached => return Ok(Some((problem, left))),
             Decision::Wait(known, left) => (known, left),
             Decision::Investigate(left) => (None, left),
         };
         let Some(live) = found(self.caller.get(wanted.location()).await)? else {
-            self.repairs.forget(&child);
+            self.repairs(wanted, |repairs, now| {
+                *repairs = Repairs::new(wanted.counted, now);
+            });
             return Ok(None);
         };
-        let wait = match cached {
-            true => left,
-            false => left.min(jittered_retry()),
+        let wait = if cached {
+            left
+        } else {
+            left.min(jittered_retry())
         };
         if let Some(problem) = known {
             return Ok(Some((problem, wait)));
@@ -264,26 +221,36 @@ impl Reconciler {
         let kind = wanted.child.kind.kind;
         self.metrics.field_conflict(&self.controller, kind);
         let manager = self.kind.field_manager;
-        let who = FieldConflict::of(&wanted.child.body, &live, manager).describe(manager);
+        let who = field_conflict::describe(&wanted.child.body, &live, manager);
         let message = format!(
             "{kind} {}: {who}; nothing is applied for {} s, make one of the writers stop",
             wanted.child.name,
             left.as_secs()
         );
         let problem = Problem::new(Reason::FieldConflict, message);
-        self.repairs.conflict(&child, problem.clone());
+        self.repairs(wanted, |repairs, _| repairs.conflict(problem.clone()));
         Ok(Some((problem, wait)))
     }
 
-    /// When a Deployment that is not as desired may be changed. `has_slot`: in a paced rollout.
-    fn pace(
+    /// Calls `with` with the repairs of a child.
+    pub(super) fn repairs<T>(
         &self,
         wanted: Wanted<'_>,
-        observed: Option<Fingerprint>,
-        stamp: Option<Stamp>,
-        has_slot: bool,
-    ) -> Pace {
+        with: impl FnOnce(&mut Repairs, Instant) -> T,
+    ) -> T {
+        let (resource, child) = (wanted.resource, wanted.child);
+        let what = Repaired::Child(child.kind, child.name.as_str().into());
+        let key = key_of(resource);
+        self.states
+            .repairs(&key, &resource.uid, (what, wanted.counted), with)
+    }
+
+    /// When a child that is not as desired may be changed.
+    fn pace(&self, wanted: Wanted<'_>, ours: &CachedChild, stamp: Option<Stamp>) -> Pace {
         let resource = wanted.resource;
+        let Some(workload) = ours.workload() else {
+            return Pace::Now;
+        };
         let is_requested = match stamp {
             Some(stamp) => {
                 stamp.spec != hash_of_spec(resource) || stamp.desired == Hash(wanted.desired.fields)
@@ -291,16 +258,19 @@ impl Reconciler {
             // Written by a release without stamps: its status tells whether the spec was observed.
             None => resource.status.observed_generation != Some(resource.generation),
         };
+        let wants_more = |replicas| workload.desired < replicas;
+        let is_scaled_down = wanted.child.replicas().is_some_and(wants_more);
         // An unavailable Deployment, and one without progress of its own, are changed at once: they might
-        // never free a slot.
-        let (namespace, uid) = (&resource.namespace, &resource.uid);
-        let is_stalled = !has_slot && self.children.is_stalled(namespace, uid);
-        if is_requested || is_stalled || !self.children.is_available(namespace, uid) {
+        // never end a rollout.
+        let is_rolling = pacing::is_rolling(ours);
+        let is_stuck = !is_rolling && workload.is_stuck();
+        if is_requested || is_scaled_down || is_stuck || !workload.is_available() {
             return Pace::Now;
         }
-        // A rollout of its own ends, or stalls, without a slot.
-        let may_begin = has_slot || self.children.has_no_rollout(namespace, uid);
-        if may_begin && self.pacer.may_begin(&wanted.resource_key()) {
+        // A rollout of its own ends, or is stuck.
+        let has_no_rollout = workload.is_updated() && !workload.paused;
+        let may_begin = is_rolling || has_no_rollout;
+        if may_begin && self.pacer.may_begin(&key_of(resource)) {
             return Pace::Turn;
         }
         let is_as_applied = |observed: &Fingerprint| match stamp {
@@ -310,48 +280,6 @@ impl Reconciler {
             None => status::condition(&resource.status, status::READY)
                 .is_some_and(|ready| ready.status == "True"),
         };
-        Pace::Wait(observed.filter(is_as_applied))
-    }
-
-    /// Whether a paced apply with this `error` gives back the slot of the resource. Not if it `had_slot` before,
-    /// the API server has executed the apply, or may have (an unclear answer is resolved by one read), or the
-    /// cache is outdated: the next attempt follows soon.
-    ///
-    /// # Errors
-    /// That of the read, if it asks to wait longer than `error`. The slot stays.
-    pub(super) async fn gives_back_slot(
-        &self,
-        wanted: Wanted<'_>,
-        error: &ApplyError,
-        had_slot: bool,
-    ) -> Result<bool, RequestError> {
-        let key = wanted.resource_key();
-        // Without a limit there are no slots.
-        if !self.pacer.is_rolling(&key) {
-            return Ok(false);
-        }
-        let mut is_cached = true;
-        if let ApplyError::Failed(error) = error
-            && error.is_ambiguous()
-        {
-            self.pacer.doubt(&key, true);
-            if error.retry_after().is_some() {
-                return Ok(false);
-            }
-            let live = match found(self.caller.get(wanted.location()).await) {
-                Ok(live) => live,
-                Err(error) if error.retry_after().is_some() => return Err(error),
-                Err(_) => return Ok(false),
-            };
-            let stamp = live.as_ref().and_then(|it| Stamp::of(&Json::from(it)));
-            if stamp.is_some_and(|it| it.desired == Hash(wanted.desired.fields)) {
-                return Ok(false);
-            }
-            let cached = self.children.cached(wanted.child.kind, &wanted.key());
-            let cached = cached.map(|it| it.meta.resource_version);
-            is_cached = live.as_ref().and_then(version_of) == cached;
-            self.pacer.doubt(&key, !is_cached);
-        }
-        Ok(is_cached && !had_slot)
+        Pace::Wait(ours.fingerprint.filter(is_as_applied))
     }
 }

@@ -5,20 +5,23 @@ use std::sync::Arc;
 use tracing::info;
 
 use super::error::{ApplyError, pending_deletion};
-use crate::api_server::found;
-use crate::controller::cache::cached::{CachedChild, Meta, Owner};
+use crate::controller::cache::cached::{CachedChild, Meta};
 use crate::controller::children::terminating;
 use crate::controller::reconcile::reconciler::Reconciler;
-use crate::json::Json;
-use crate::operators::{Child, ChildKind, Owned, Resource};
+use crate::operators::{Child, ChildKind, Resource};
 
 impl Reconciler {
-    /// The children of the resource that are not wanted, of the optional types of its operator.
-    pub(super) fn unwanted(
+    /// The children of the resource that are not among the desired `children`, of the optional types of its
+    /// operator.
+    fn unwanted(
         &self,
         resource: &Resource,
-        is_wanted: impl Fn(ChildKind, &str) -> bool,
+        children: &[Child],
     ) -> Vec<(ChildKind, Arc<CachedChild>)> {
+        let is_wanted = |kind: ChildKind, name: &str| {
+            let mut children = children.iter();
+            children.any(|child| child.kind == kind && child.name == name)
+        };
         let optional = self.operator.owns().iter().filter(|owned| owned.optional);
         let stores = optional.filter_map(|it| Some((it.kind, self.children.store(it.kind)?)));
         let found = stores.flat_map(|(kind, store)| {
@@ -43,11 +46,7 @@ impl Reconciler {
         resource: &Resource,
         children: &[Child],
     ) -> Result<(), ApplyError> {
-        let is_wanted = |kind: ChildKind, name: &str| {
-            let mut children = children.iter();
-            children.any(|child| child.kind == kind && child.name == name)
-        };
-        for (kind, found) in self.unwanted(resource, is_wanted) {
+        for (kind, found) in self.unwanted(resource, children) {
             let (meta, key) = (&found.meta, &found.meta.key);
             if !meta.deleting && !self.delete(resource, kind, meta).await? {
                 continue;
@@ -56,37 +55,6 @@ impl Reconciler {
             let left = self.children.store(kind).and_then(|store| store.get(key));
             if left.is_some_and(|it| it.meta.uid == meta.uid && it.meta.deleting) {
                 return Err(pending_deletion(terminating(kind, key)));
-            }
-        }
-        self.delete_unseen(resource, is_wanted).await
-    }
-
-    /// Deletes unwanted children that the cache does not show, because they have lost their label. Their names
-    /// are still reserved.
-    async fn delete_unseen(
-        &self,
-        resource: &Resource,
-        is_wanted: impl Fn(ChildKind, &str) -> bool,
-    ) -> Result<(), ApplyError> {
-        let reservations = &self.children.reservations;
-        for (kind, key) in reservations.of(&resource.uid) {
-            let is_optional = |owned: &Owned| owned.optional && owned.kind == kind;
-            let is_seen = || self.children.found(kind, &key).is_some();
-            if !self.operator.owns().iter().any(is_optional)
-                || is_wanted(kind, key.name())
-                || is_seen()
-            {
-                continue;
-            }
-            let at = kind.location(key.namespace(), key.name());
-            let live = found(self.caller.get(at).await)?;
-            let live = live.and_then(|it| CachedChild::decode(kind, &Json::from(&it)).ok());
-            let is_ours = |owner: &Owner| *owner.uid == *resource.uid && !owner.retained;
-            match live.filter(|it| it.owner.as_ref().is_some_and(is_ours)) {
-                Some(child) if !child.meta.deleting => {
-                    self.delete(resource, kind, &child.meta).await?;
-                }
-                _ => reservations.release(kind, &key, &resource.uid),
             }
         }
         Ok(())
@@ -130,9 +98,6 @@ impl Reconciler {
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error.into()),
         }
-        self.children
-            .reservations
-            .release(kind, &meta.key, &resource.uid);
         Ok(is_held)
     }
 }

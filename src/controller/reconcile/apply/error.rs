@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::wanted::Wanted;
 use crate::api_server::RequestError;
-use crate::controller::reconcile::reconciler::STALE_RETRY;
 use crate::controller::state::{Blocker, jittered_retry};
 use crate::operators::{Problem, Reason};
 
@@ -40,38 +39,25 @@ pub(crate) enum ApplyError {
 }
 
 impl ApplyError {
-    /// What blocks the child. No request is to be sent for it before the returned time has passed. If it
-    /// `gives_back` its slot, that is never zero: a free slot is taken at once, whatever the back-off.
-    pub(super) fn blocker(&self, gives_back: bool) -> Option<(Blocker, Duration)> {
-        let shortest = match self {
-            _ if !gives_back => Duration::ZERO,
-            // Another writer was faster, and the cache has its change now.
-            ApplyError::Failed(error) if error.is_conflict() => STALE_RETRY,
-            _ => jittered_retry(),
-        };
-        let (blocker, wait) = match self {
-            ApplyError::Blocked(problem, wait) => (Blocker::Problem(problem.clone()), *wait),
+    /// What blocks the child. No request is to be sent for it before the returned time has passed.
+    pub(super) fn blocker(&self) -> Option<(Blocker, Duration)> {
+        match self {
+            ApplyError::Blocked(problem, wait) => Some((Blocker::Problem(problem.clone()), *wait)),
+            // Tried again with back-off.
+            ApplyError::Rejected(problem, _) => {
+                Some((Blocker::Problem(problem.clone()), Duration::ZERO))
+            }
             ApplyError::Pending {
                 problem,
                 requeue_after,
                 ..
             } => match problem.reason {
-                Reason::RollingOut => (Blocker::Rollout, *requeue_after),
-                Reason::ApplyFailed => (Blocker::Failing(problem.clone()), *requeue_after),
-                _ => return None,
+                Reason::RollingOut => Some((Blocker::Rollout, *requeue_after)),
+                Reason::ApplyFailed => Some((Blocker::Failing(problem.clone()), *requeue_after)),
+                _ => None,
             },
-            // Tried again with back-off.
-            ApplyError::Rejected(problem, _) => (Blocker::Problem(problem.clone()), Duration::ZERO),
-            // A `Retry-After` holds the resource already.
-            ApplyError::Failed(error)
-                if gives_back && error.retry_after().is_none() && !error.is_fenced() =>
-            {
-                let problem = Problem::new(Reason::ApplyFailed, error.to_string());
-                (Blocker::Failing(problem), Duration::ZERO)
-            }
-            _ => return None,
-        };
-        Some((blocker, wait.max(shortest)))
+            _ => None,
+        }
     }
 }
 
@@ -109,15 +95,6 @@ pub(super) fn failing(problem: Problem, requeue_after: Duration) -> ApplyError {
     ApplyError::Pending {
         problem,
         patience: Some(PATIENCE_WITH_WRITES),
-        requeue_after,
-    }
-}
-
-/// A write has failed, and is tried again when it has a slot. Not degraded meanwhile, but stays so.
-pub(super) fn still_failing((problem, requeue_after): (Problem, Duration)) -> ApplyError {
-    ApplyError::Pending {
-        problem,
-        patience: Some(Duration::MAX),
         requeue_after,
     }
 }

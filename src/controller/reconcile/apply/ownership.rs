@@ -20,17 +20,16 @@ use crate::controller::legacy::adoption;
 use crate::controller::object::version_of;
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{jittered_retry, key_of};
-use crate::json::Json;
 use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
 use quartet_http::Part;
 
 impl Reconciler {
-    /// Reserves the name of a child. Returns the cached child, if the resource owns it. Returns `None` if there
-    /// is none in the cache, or one without an owner: it is applied without force, so that an object of
-    /// another owner that the label-selected watch does not see is not adopted.
+    /// The cached child, if the resource owns it. `None` if there is none in the cache, or one without an owner:
+    /// it is applied without force, so that an object of another owner that the cache does not show is not
+    /// adopted.
     ///
     /// # Errors
-    /// [`ApplyError::Blocked`] if another resource has the name or owns the child,
+    /// [`ApplyError::Blocked`] if another resource owns the child,
     /// [`ApplyError::Pending`] if the child is created again after its deletion.
     pub(super) fn claim(&self, wanted: Wanted<'_>) -> Result<Option<Arc<CachedChild>>, ApplyError> {
         let (kind, key, resource) = (wanted.child.kind, wanted.key(), wanted.resource);
@@ -49,11 +48,6 @@ impl Reconciler {
             let problem = name_conflict(kind, &key, Some(owner));
             return Err(ApplyError::Blocked(problem, jittered_retry()));
         }
-        let reservations = &self.children.reservations;
-        if !reservations.reserve(kind, &key, &resource.uid) {
-            let problem = name_conflict(kind, &key, None);
-            return Err(ApplyError::Blocked(problem, jittered_retry()));
-        }
         Ok(ours)
     }
 
@@ -66,7 +60,7 @@ impl Reconciler {
     ) -> Result<Expected, ApplyError> {
         let at = wanted.location();
         let object = self.caller.get(at).await?;
-        let owner = Owner::of(&Json::from(&object));
+        let owner = Owner::of(&object);
         let ours = self.owner(wanted.resource);
         let is_ours = owner.as_ref().is_some_and(|owner| owner.passes_to(&ours));
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
@@ -80,12 +74,12 @@ impl Reconciler {
                 &wanted.key(),
             )));
         }
-        if let Some(stamp) = Stamp::of(&Json::from(&object)) {
+        if let Some(stamp) = Stamp::of(&object) {
             self.check_generation(wanted.resource, stamp).await?;
         }
         let manager = self.kind.field_manager;
         let mut resource_version = version_of(&object).unwrap_or(0);
-        if fingerprint::of_observed(&Json::from(&object), manager).is_none() {
+        if fingerprint::of_observed(&object, manager).is_none() {
             // The old selector and ports match the existing pods; the new ones only those of the
             // rollout.
             let is_service = wanted.child.kind == SERVICE;
@@ -129,7 +123,7 @@ impl Reconciler {
             return None;
         }
         let name = &wanted.resource.name;
-        let selector = kept::selector_of(&Json::from(found), &self.controller, name)?;
+        let selector = kept::selector_of(found, &self.controller, name)?;
         Some(kept::keeping(wanted.child, &selector))
     }
 
@@ -145,7 +139,7 @@ impl Reconciler {
         }
         let live = found(self.caller.get(wanted.location()).await)?;
         let manager = self.kind.field_manager;
-        let was_applied = |live| fingerprint::of_observed(&Json::from(&live), manager).is_some();
+        let was_applied = |live| fingerprint::of_observed(&live, manager).is_some();
         if live.is_none_or(was_applied) {
             return Ok(());
         }
@@ -189,10 +183,10 @@ impl Reconciler {
             conversion::hub_spec(self.kind, version, spec, annotations)
         });
         let is_same = spec.as_ref() == Some(&resource.spec);
-        match is_same && generation_of(&live) <= resource.generation {
-            true => Ok(()),
-            false => Err(ApplyError::Stale),
+        if is_same && generation_of(&live) <= resource.generation {
+            return Ok(());
         }
+        Err(ApplyError::Stale)
     }
 
     /// Whether the API server has the children as cached. Reads only those that have not changed since

@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 use crate::api_server::Location;
 use crate::controller::drift::fingerprint::{self, Fingerprint};
 use crate::controller::object::ObjectKey;
-use crate::controller::state::key_of;
 use crate::operators::{Child, ChildKind, Problem, Resource};
 
 /// The result of applying all children of a resource.
@@ -22,8 +21,6 @@ pub(crate) struct Ensured {
     pub(crate) requeue_after: Option<Duration>,
     /// A problem of a child that stops no other child, and how long it is reported.
     pub(super) problem: Option<(Problem, Duration)>,
-    /// The failure of the last attempt of a child whose next one waits for others, and until when.
-    pub(super) failure: Option<(Problem, Duration)>,
 }
 
 impl Ensured {
@@ -48,7 +45,7 @@ pub(super) struct Wanted<'a> {
     pub(super) resource: &'a Resource,
     pub(super) child: &'a Child,
     pub(super) desired: Fingerprint,
-    /// For [`RepairLog`](crate::controller::drift::repairs::RepairLog): the hash of the desired state without
+    /// For [`Repairs`](crate::controller::drift::repairs::Repairs): the hash of the desired state without
     /// what is kept of an existing object, which is not known while the cache does not show that object.
     pub(super) counted: u64,
 }
@@ -81,10 +78,6 @@ impl<'a> Wanted<'a> {
 
     pub(super) fn key(&self) -> ObjectKey {
         ObjectKey::new(&self.resource.namespace, &self.child.name)
-    }
-
-    pub(super) fn resource_key(&self) -> ObjectKey {
-        key_of(self.resource)
     }
 
     /// The desired metadata.

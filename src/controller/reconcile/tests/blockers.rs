@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, willing};
 use crate::api::Status;
 use crate::controller::drift::fingerprint;
-use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
 use crate::controller::state::{Attempt, Blocker, ReconcileStates};
 use crate::operators::{CONFIG_MAP, DEPLOYMENT, Resource};
@@ -186,25 +185,4 @@ async fn a_child_of_an_older_operator_has_its_managed_fields_handed_over_first()
     scenario.reconcile().await.expect("reconciled");
     let hand_over = "PATCH /apis/apps/v1/namespaces/ns/deployments/cache?…";
     assert_eq!(scenario.sent(), [APPLY, GET, hand_over, FORCE]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn fault_43_a_name_that_another_resource_claimed_is_not_applied() {
-    let scenario = Scenario::new(willing);
-    let name = ObjectKey::new("ns", "cache");
-    assert!(
-        scenario
-            .children
-            .reservations
-            .reserve(DEPLOYMENT, &name, "another")
-    );
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
-    assert!(!scenario.sent().contains(&APPLY.to_owned()));
-    scenario
-        .children
-        .reservations
-        .release(DEPLOYMENT, &name, "another");
-    scenario.reconcile().await.expect("reconciled");
-    assert_eq!(scenario.sent()[0], APPLY);
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, rolled_out, willing};
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
-use crate::json::merge;
+use crate::merge::merge;
 use crate::operators::DEPLOYMENT;
 
 /// A server with a Deployment that argocd has just scaled.
@@ -182,8 +182,14 @@ async fn a_child_that_is_deleted_during_a_wait_is_created_within_18_s() {
 
 #[tokio::test(start_paused = true)]
 async fn a_conflict_about_the_label_does_not_make_pods_unavailable() {
-    let scenario = Scenario::new(|line, body| match line {
+    let version = AtomicU32::new(10);
+    let scenario = Scenario::new(move |line, body| match line {
         GET => Some((200, applied(&json!({"metadata": {}}), 9))),
+        line if line.contains("/deployments/") => {
+            let mut answer = applied(body, version.fetch_add(1, Ordering::Relaxed));
+            merge(&mut answer, rolled_out(1));
+            Some((200, answer))
+        }
         line => willing(line, body),
     });
     scenario.holds(1, json!({}));

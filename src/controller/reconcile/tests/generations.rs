@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::{APPLY, FORCE, Scenario, applied, willing};
 use crate::controller::drift::fingerprint::APPLIED;
 use crate::controller::reconcile::Action;
-use crate::json::Json;
 
 const LIST: &str = "GET /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds?fieldSelector=metadata.name%3Dcache&limit=1";
 
@@ -133,7 +132,7 @@ fn the_stamp_is_owned_and_moves_with_other_changes_only() {
     let mut body = json!({"apiVersion": "apps/v1", "metadata": {"annotations": {APPLIED: "1"}}, "spec": {"replicas": 1}});
     let of = |body: &Value| {
         crate::controller::drift::fingerprint::of_observed(
-            &Json::from(&applied(body, 2)),
+            &applied(body, 2),
             "quartet-operator-memcached",
         )
     };

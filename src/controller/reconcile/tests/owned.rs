@@ -84,48 +84,6 @@ async fn what_is_no_longer_wanted_is_deleted_and_what_is_retained_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_longer_wanted_is_deleted_even_if_it_has_lost_its_label() {
-    const GET: &str = "GET /api/v1/namespaces/ns/configmaps/cache-config";
-    const DELETE: &str = "DELETE /api/v1/namespaces/ns/configmaps/cache-config";
-    let of = |uid: &str| {
-        let owner = json!({
-            "apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "cache", "uid": uid,
-            "controller": true,
-        });
-        let metadata = json!({
-            "name": "cache-config", "namespace": "ns", "ownerReferences": [owner],
-        });
-        (200, applied(&json!({"metadata": metadata}), 5))
-    };
-    let gone = (404, json!({"kind": "Status", "code": 404}));
-    for (read, deletes) in [(of("owner"), true), (of("another"), false), (gone, false)] {
-        let scenario = Scenario::of(&Keeper, move |line, body| match line {
-            GET => Some(read.clone()),
-            DELETE => {
-                let mut held = read.1.clone();
-                held["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-                Some((200, held))
-            }
-            line => answer(2, 200, line, body),
-        });
-        scenario.holds(1, memory(json!(8)));
-        scenario.reconcile().await.expect("reconciled");
-        let name = ObjectKey::new("ns", "cache-config");
-        let store = scenario.children.store(CONFIG_MAP).expect("owned");
-        store.deleted(&name, "child", 9);
-        scenario.sent();
-        scenario.holds(1, json!({"metadata": {"generation": 2}}));
-        scenario.reconcile().await.expect("reconciled");
-        let sent = scenario.sent();
-        assert!(sent.contains(&GET.to_owned()), "{sent:?}");
-        assert_eq!(sent.contains(&DELETE.to_owned()), deletes, "{sent:?}");
-        assert!(store.get(&name).is_none(), "no event would remove it");
-        let reservations = &scenario.children.reservations;
-        assert!(reservations.reserve(CONFIG_MAP, &name, "another"));
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_conflict_about_a_child_hinders_neither_another_nor_a_deletion() {
     let scenario = server(2);
     scenario.holds(1, memory(json!(8)));
@@ -182,10 +140,6 @@ async fn a_deletion_that_fails_is_an_error_unless_the_child_is_gone() {
         scenario.reconcile().await.expect("reconciled");
         scenario.holds(1, json!({"metadata": {"generation": 2}}));
         assert_eq!(scenario.reconcile().await.is_err(), is_error, "{code}");
-        let name = ObjectKey::new("ns", "cache-config");
-        let reservations = &scenario.children.reservations;
-        let is_free = reservations.reserve(CONFIG_MAP, &name, "another");
-        assert_eq!(is_free, !is_error, "{code}");
     }
 }
 

@@ -1,12 +1,12 @@
 //! A changed default of the operator: paced rollouts.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{FORCE, GET, Scenario, applied, refusal, rolled_out, willing};
+use super::{FORCE, Scenario, applied, merge, refusal, rolled_out, willing};
 use crate::controller::drift::fingerprint::APPLIED;
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
@@ -22,6 +22,26 @@ pub(super) fn another_may_begin(scenario: &Scenario) -> bool {
     scenario.reconciler.pacer.may_begin(&another)
 }
 
+pub(super) fn another_ends(scenario: &Scenario) {
+    let another = ObjectKey::new("ns", "another");
+    scenario.reconciler.pacer.forget(&another);
+}
+
+/// The answer to an apply that changes the Deployment for the second time.
+fn changed(body: &Value) -> Value {
+    let mut answer = applied(body, 11);
+    answer["metadata"]["generation"] = json!(2);
+    answer
+}
+
+/// The Deployment after a complete rollout of this generation.
+fn rolled_out_in(generation: i64) -> Value {
+    let mut state = rolled_out(1);
+    let of_it = json!({"metadata": {"generation": generation}, "status": {"observedGeneration": generation}});
+    merge(&mut state, of_it);
+    state
+}
+
 /// As [`of_another_default`], after the apply.
 async fn in_a_paced_rollout() -> Scenario {
     let scenario = of_another_default().await;
@@ -31,7 +51,7 @@ async fn in_a_paced_rollout() -> Scenario {
 }
 
 /// Stamps the Deployment as by an earlier paced rollout.
-pub(super) fn stamp_as_desired(deployment: &mut Value, desired: u64) {
+fn stamp_as_desired(deployment: &mut Value, desired: u64) {
     let mut stamp = stamp_of(deployment);
     stamp["desired"] = format!("{desired:016x}").into();
     stamp["rollout"] = json!(1);
@@ -50,7 +70,7 @@ pub(super) async fn of_another_default() -> Scenario {
     // Later than the watch events.
     of_another_default_at(|line, body| match line.contains("/status") {
         true => willing(line, body),
-        false => Some((200, applied(body, 11))),
+        false => Some((200, changed(body))),
     })
     .await
 }
@@ -80,29 +100,37 @@ pub(super) async fn of_another_default_at(
 #[tokio::test(start_paused = true)]
 async fn a_changed_default_waits_for_its_turn_and_is_ready_meanwhile() {
     let scenario = of_another_default().await;
-    let another = ObjectKey::new("ns", "another");
-    assert!(
-        scenario.reconciler.pacer.may_begin(&another),
-        "one at a time"
-    );
+    assert!(another_may_begin(&scenario), "one at a time");
     for _ in 0..2 {
-        let Ok(Action::RequeueAfter(_)) = scenario.reconcile().await else {
+        let Ok(Action::RequeueAfter(wait)) = scenario.reconcile().await else {
             panic!("it looks again by itself")
         };
-        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(wait <= Duration::from_secs(60), "{wait:?}");
+        tokio::time::advance(wait).await;
     }
     assert_eq!(scenario.condition("Ready").0, "True", "as it was applied");
     assert!(!scenario.sent().contains(&FORCE.to_owned()));
 
-    scenario.reconciler.pacer.ended(&another);
-    let enqueued = scenario.queue.get().await;
-    assert_eq!(enqueued, ObjectKey::new("ns", "cache"));
+    another_ends(&scenario);
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(forced(&scenario)["rollout"], 2);
-    assert!(
-        !scenario.reconciler.pacer.may_begin(&another),
-        "the place is taken"
+    assert!(!another_may_begin(&scenario), "the place is taken");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_waits_and_is_scaled_down_is_repaired_at_once() {
+    let scenario = of_another_default().await;
+    assert!(another_may_begin(&scenario));
+    let mut scaled = rolled_out(0);
+    merge(
+        &mut scaled,
+        json!({
+            "metadata": {"generation": 2}, "spec": {"replicas": 0}, "status": {"observedGeneration": 2},
+        }),
     );
+    scenario.deployment_is(10, scaled);
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(forced(&scenario).get("rollout"), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,7 +155,7 @@ async fn a_deployment_that_drifted_waits_too_and_is_not_ready_meanwhile() {
 #[tokio::test(start_paused = true)]
 async fn a_place_is_given_back_when_the_rollout_is_complete() {
     let scenario = in_a_paced_rollout().await;
-    scenario.deployment_is(12, rolled_out(1));
+    scenario.deployment_is(12, rolled_out_in(2));
     scenario.reconcile().await.expect("reconciled");
     assert!(another_may_begin(&scenario));
 }
@@ -137,71 +165,28 @@ async fn an_unavailable_deployment_of_an_earlier_paced_rollout_takes_no_place() 
     let scenario = of_another_default().await;
     let mut down = rolled_out(1);
     down["status"]["availableReplicas"] = json!(0);
-    down["status"]["conditions"] = json!([{"type": "Available", "status": "False"}]);
+    down["status"]["conditions"] = json!([
+        {"type": "Available", "status": "False"},
+        {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
+    ]);
     scenario.deployment_is(10, down);
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(forced(&scenario).get("rollout"), None);
-    let another = ObjectKey::new("ns", "another");
-    assert!(scenario.reconciler.pacer.may_begin(&another));
-}
-
-/// What the API server answers to the apply, whether it has executed it, and whether it answers the read.
-#[tokio::test(start_paused = true)]
-async fn a_rollout_without_a_clear_answer_keeps_its_place_until_it_is_known_not_to_run() {
-    for (answer, is_executed, read, may_another) in [
-        (None, true, Some(200), false),
-        (None, true, None, false),
-        (None, true, Some(429), false),
-        (None, false, None, false),
-        // Another version than the cache has: tried again when the cache has it.
-        (None, false, Some(200), false),
-        (Some(409), false, Some(200), false),
-        (Some(500), true, Some(200), false),
-        (Some(403), false, None, true),
-    ] {
-        let live = Mutex::new(None);
-        let scenario = of_another_default_at(move |line, body| {
-            let mut live = live.lock().expect("not poisoned");
-            if line.contains("/status") {
-                return willing(line, body);
-            } else if line == GET {
-                return live.clone().zip(read).map(|(live, code)| (code, live));
-            }
-            // Somebody may have paused it meanwhile.
-            let mut after = applied(body, 11);
-            after["metadata"]["generation"] = json!(2);
-            if !is_executed {
-                stamp_as_desired(&mut after, 7);
-            }
-            *live = Some(after);
-            refusal(answer?, "no", "", "")
-        })
-        .await;
-        let what = format!("{answer:?} {is_executed} {read:?}");
-        let _ = scenario.reconcile().await;
-        assert_eq!(another_may_begin(&scenario), may_another, "{what}");
-    }
+    assert!(another_may_begin(&scenario));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rollout_that_another_writer_was_faster_than_is_tried_again_after_a_second() {
-    let scenario = of_another_default_at(|line, body| match line {
-        line if line.contains("/status") => willing(line, body),
-        // As in the cache.
-        GET => Some((200, applied(&json!({"metadata": {}}), 9))),
-        _ => refusal(409, "the object has been modified", "Conflict", ""),
+async fn a_rollout_without_an_answer_counts_when_the_cache_shows_it() {
+    let scenario = of_another_default_at(|line, body| match line.contains("/status") {
+        true => willing(line, body),
+        false => refusal(500, "no", "", ""),
     })
     .await;
-    scenario.reconcile().await.expect_err("the apply fails");
-    assert_eq!(scenario.sent()[0], FORCE);
-    let sends = async || {
-        let _ = scenario.reconcile().await;
-        scenario.sent().contains(&FORCE.to_owned())
-    };
-    tokio::time::advance(Duration::from_millis(900)).await;
-    assert!(!sends().await);
-    tokio::time::advance(Duration::from_millis(100)).await;
-    assert!(sends().await);
+    scenario.reconcile().await.expect_err("no answer");
+    let executed = json!({"metadata": {"generation": 2}});
+    scenario.deployment_is(11, executed);
+    scenario.reconcile().await.expect("it is as desired");
+    assert!(!another_may_begin(&scenario));
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,14 +207,14 @@ async fn a_complete_rollout_frees_its_place_although_the_status_cannot_be_writte
     let scenario = of_another_default_at(move |line, body| match line.contains("/status") {
         true if fails.load(Ordering::Relaxed) => refusal(500, "no", "", ""),
         true => willing(line, body),
-        false => Some((200, applied(body, 11))),
+        false => Some((200, changed(body))),
     })
     .await;
     scenario.reconcile().await.expect("reconciled");
     is_failing.store(true, Ordering::Relaxed);
     scenario.holds(1, json!({}));
     let _ = scenario.reconcile().await;
-    scenario.deployment_is(12, rolled_out(1));
+    scenario.deployment_is(12, rolled_out_in(2));
     tokio::time::advance(Duration::from_secs(10)).await;
     scenario.reconcile().await.expect_err("no status");
     assert!(another_may_begin(&scenario));
@@ -240,15 +225,23 @@ async fn a_users_change_of_a_rollout_that_does_not_complete_frees_no_place() {
     let scenario = of_another_default().await;
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), [FORCE]);
-    let mut stuck = rolled_out(1);
+    let mut stuck = rolled_out_in(2);
     stuck["status"]["updatedReplicas"] = json!(0);
     scenario.deployment_is(12, stuck);
     let changed = json!({"metadata": {"generation": 2, "resourceVersion": "10"}});
     scenario.holds(2, changed);
     scenario.reconcile().await.expect("reconciled");
-    assert_eq!(forced(&scenario)["rollout"], 2, "the next leader counts it");
+    assert_eq!(forced(&scenario)["rollout"], 3, "the next leader counts it");
+    let still_stuck = json!({"metadata": {"generation": 3}});
+    scenario.deployment_is(13, still_stuck);
+    scenario.reconcile().await.expect("reconciled");
     assert!(!another_may_begin(&scenario));
-    scenario.deployment_is(20, rolled_out(2));
+    let mut ended = rolled_out(2);
+    merge(
+        &mut ended,
+        json!({"metadata": {"generation": 3}, "status": {"observedGeneration": 3}}),
+    );
+    scenario.deployment_is(20, ended);
     scenario.reconcile().await.expect("reconciled");
     assert!(another_may_begin(&scenario));
 }
@@ -296,16 +289,14 @@ async fn a_deployment_that_a_user_paused_takes_no_place() {
     scenario.deployment_is(10, paused);
     scenario.reconcile().await.expect("it waits");
     assert!(!scenario.sent().contains(&FORCE.to_owned()));
-    let another = ObjectKey::new("ns", "another");
-    assert!(scenario.reconciler.pacer.may_begin(&another));
+    assert!(another_may_begin(&scenario));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deployment_that_misses_a_pod_waits_while_it_is_available() {
     for (available, sent) in [("True", &[][..]), ("False", &[FORCE])] {
         let scenario = of_another_default().await;
-        let another = ObjectKey::new("ns", "another");
-        assert!(scenario.reconciler.pacer.may_begin(&another));
+        assert!(another_may_begin(&scenario));
         let mut drained = rolled_out(1);
         drained["metadata"]["generation"] = json!(2);
         drained["status"]["availableReplicas"] = json!(0);
@@ -342,26 +333,4 @@ async fn a_users_own_change_and_an_edit_by_hand_do_not_wait() {
     scenario.sent();
     scenario.reconcile().await.expect("reconciled");
     assert!(scenario.sent().contains(&FORCE.to_owned()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_resource_that_gives_up_its_turn_holds_up_no_other() {
-    let scenario = of_another_default().await;
-    let (rolling, later) = (ObjectKey::new("ns", "a"), ObjectKey::new("ns", "later"));
-    assert!(scenario.reconciler.pacer.may_begin(&rolling));
-    scenario.reconcile().await.expect("it waits");
-    assert!(
-        !scenario.reconciler.pacer.may_begin(&later),
-        "it waits, too"
-    );
-    scenario.holds(
-        1,
-        json!({"metadata": {"annotations": {"quartet-operator.example.com/paused": "true"}}}),
-    );
-    scenario.reconciler.pacer.ended(&rolling);
-    let enqueued = scenario.queue.get().await;
-    assert_eq!(enqueued, ObjectKey::new("ns", "cache"));
-    scenario.reconcile().await.expect("it is paused");
-    assert_eq!(scenario.queue.get().await, later);
-    assert!(scenario.reconciler.pacer.may_begin(&later));
 }

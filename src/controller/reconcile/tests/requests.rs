@@ -1,15 +1,11 @@
 //! The requests for a resource from its first apply to its deletion.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
 
 use super::{APPLY, FORCE, STATUS, Scenario, refusal, willing};
-use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
-use crate::operators::DEPLOYMENT;
 
 /// Removes the finalizer of an older operator.
 const STRIP: &str = "PATCH /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds/cache?…";
@@ -18,7 +14,7 @@ const STRIP: &str = "PATCH /apis/cache.example.com/v1alpha1/namespaces/ns/memcac
 async fn a_new_resource_costs_one_unforced_apply_and_one_status_later() {
     let scenario = Scenario::new(willing);
     scenario.holds(1, json!({}));
-    let wait = Duration::from_secs(1);
+    let wait = Duration::from_millis(500);
     let next = scenario.reconcile().await;
     assert_eq!(next, Ok(Action::RequeueAfter(wait)), "the status waits");
     tokio::time::advance(wait).await;
@@ -202,43 +198,6 @@ async fn a_spec_that_changes_while_the_status_is_written_is_not_lost() {
     scenario.reconcile().await.expect("reconciled");
     let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
     assert_eq!(body["spec"]["replicas"], 7);
-}
-
-/// Replaces the resource while its reconcile waits for an answer, and ends the reconcile.
-async fn name_is_free_after(end: impl AsyncFnOnce(JoinHandle<Result<Action, String>>)) -> bool {
-    let scenario = Arc::new(Scenario::new(|_, _| None));
-    scenario.holds(1, json!({}));
-    let running = tokio::spawn({
-        let scenario = Arc::clone(&scenario);
-        async move { scenario.reconcile().await }
-    });
-    tokio::task::yield_now().await;
-    // A new resource of the same name replaces it, as in a watch event.
-    scenario.holds(
-        1,
-        json!({"metadata": {"uid": "later", "resourceVersion": "9"}}),
-    );
-    end(running).await;
-    let name = ObjectKey::new("ns", "cache");
-    let reservations = &scenario.children.reservations;
-    reservations.reserve(DEPLOYMENT, &name, "another")
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_resource_that_goes_in_the_middle_of_its_reconcile_keeps_no_name() {
-    let failed = async |running: JoinHandle<Result<Action, String>>| {
-        running.await.expect("no panic").expect_err("no answer");
-    };
-    assert!(name_is_free_after(failed).await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_resource_that_goes_before_its_reconcile_is_cut_off_keeps_no_name() {
-    let cut_off = async |running: JoinHandle<Result<Action, String>>| {
-        running.abort();
-        assert!(running.await.expect_err("aborted").is_cancelled());
-    };
-    assert!(name_is_free_after(cut_off).await);
 }
 
 #[tokio::test(start_paused = true)]

@@ -43,14 +43,16 @@ async fn deletions_reach_every_subscriber_of_a_shared_watch() {
     });
     let informer = Informer::new("Thing", Arc::new(Store::default()), metrics);
     let subscribers = queues.clone();
-    tokio::spawn(informer.run(stream, move |change: Change<Thing>, _| {
-        if let Change::Deleted(thing) = change {
-            for queue in &subscribers {
-                // The owner is known although the object was deleted.
-                queue.add(thing.owner.clone(), Priority::Normal);
+    tokio::spawn(
+        informer.run(stream, identity, move |change: Change<Thing>, _| {
+            if let Change::Deleted(thing) = change {
+                for queue in &subscribers {
+                    // The owner is known although the object was deleted.
+                    queue.add(thing.owner.clone(), Priority::Normal);
+                }
             }
-        }
-    }));
+        }),
+    );
     for item in [
         Event::Init,
         Event::InitApply(object("a", 1)),

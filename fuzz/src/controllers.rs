@@ -1,0 +1,112 @@
+//! What the fuzz targets call for data that the controllers read from the API server. Contains no
+//! rules.
+
+use std::convert::identity;
+use std::sync::Arc;
+
+use kube::core::WatchEvent;
+use kube::runtime::watcher::Error;
+use quartet_operator::controller::cache::cached::{
+    CachedChild, CachedPod, CachedResource, ReceivedChild,
+};
+use quartet_operator::controller::cache::decode::{Decode, DecodeGuard};
+use quartet_operator::controller::cache::store::Store;
+use quartet_operator::controller::drift::{absorb, fingerprint};
+use quartet_operator::controller::legacy::adoption;
+use quartet_operator::controller::object::Object;
+use quartet_operator::operators::{DEPLOYMENT, OPERATORS, owned_by};
+use serde_json::Value;
+
+/// The result of processing watch lines.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// Number of lines that are events of objects that any of the four caches can decode.
+    pub decoded: usize,
+    /// The cached objects at the end: namespace, name, uid and resourceVersion, in order.
+    pub cached: Vec<(String, String, String, u64)>,
+}
+
+/// Processes `lines` as each of the four caches does: resources, Deployments, Services, pods.
+pub fn follow(lines: &[&[u8]]) -> Followed {
+    let mut followed = Followed::default();
+    follow_as(lines, identity::<CachedResource>, &mut followed);
+    for owned in owned_by(OPERATORS) {
+        let cached = |received: ReceivedChild| received.of_type(owned.kind);
+        follow_as(lines, cached, &mut followed);
+    }
+    follow_as(lines, identity::<CachedPod>, &mut followed);
+    followed.cached.sort();
+    followed
+}
+
+fn follow_as<D: Decode, T: Object + PartialEq>(
+    lines: &[&[u8]],
+    cached: impl Fn(D) -> T,
+    followed: &mut Followed,
+) {
+    let store = Store::<T>::default();
+    for line in lines {
+        match serde_json::from_slice::<WatchEvent<DecodeGuard<D>>>(line) {
+            Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+                if let Ok(object) = object.into_decoded() {
+                    followed.decoded += 1;
+                    drop(store.applied(Arc::new(cached(object))));
+                }
+            }
+            Ok(WatchEvent::Deleted(object)) => {
+                let version = object.resource_version().unwrap_or(u64::MAX);
+                drop(store.deleted(&object.key(), object.uid(), version));
+            }
+            Ok(WatchEvent::Bookmark(_)) => {}
+            Ok(WatchEvent::Error(status)) => drop(Error::WatchError(status).to_string()),
+            Err(error) => drop(error.to_string()),
+        }
+    }
+    for object in store.snapshot() {
+        let key = object.key();
+        assert_eq!(
+            store.get(key).as_ref().map(Arc::as_ptr),
+            Some(Arc::as_ptr(&object))
+        );
+        followed.cached.push((
+            key.namespace().to_owned(),
+            key.name().to_owned(),
+            object.uid().to_owned(),
+            object.resource_version(),
+        ));
+    }
+}
+
+/// Hash of the fields of `object` that `manager` has applied; `None` if it never did.
+pub fn observed(object: &Value, manager: &str) -> Option<u64> {
+    fingerprint::of_observed(object, manager).map(|it| it.fields)
+}
+
+/// Hash of an apply body.
+pub fn desired(body: &Value) -> u64 {
+    fingerprint::of_desired(body).fields
+}
+
+/// The JSON patch that adopts the fields of the original manager of `object`.
+pub fn adopt(object: &Value, manager: &str, owner_uid: &str) -> Option<Value> {
+    adoption::patch(object, manager, owner_uid)
+}
+
+/// The JSON patch that takes ownership of the list in the API server's error.
+pub fn absorb(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
+    absorb::absorb_list(object, manager, blamed)
+}
+
+/// The cached form of a foreign Deployment: name and uid of its controller, the retained selector, and
+/// whether the operator ever applied it.
+pub fn deployment(object: &Value) -> Option<(String, String, Option<Value>, bool)> {
+    let cached = CachedChild::decode(DEPLOYMENT, object.clone()).ok()?;
+    let preserved = cached.workload()?.preserved_selector.clone();
+    let (owner, selector) = (cached.owner?, preserved.map(|it| *it));
+    Some((
+        owner.name.into(),
+        owner.uid.into(),
+        selector,
+        cached.fingerprint.is_some(),
+    ))
+}
