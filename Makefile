@@ -131,12 +131,6 @@ demo-binaries:
 local-kubernetes:
 	@hack/build-go.sh hack/kube >/dev/null
 
-.PHONY: demo-recording
-demo-recording: ## Run the demo, and write its output with times to docs/demo.svg.
-	$(CARGO_BUILD) --bin devcluster
-	$(CARGO_BUILD) --release --bin manager
-	@$(DEVCLUSTER) record docs/demo.svg --manager $(CARGO_TARGET_DIR)/release/manager
-
 .PHONY: demo-down
 demo-down: devcluster-down ## Stop the cluster and the manager of `make demo KEEP=1`.
 
@@ -292,7 +286,7 @@ mutants: ## Change the code in N=200 places (SEED=2 for others), and check that 
 	N='$(N)' SEED='$(SEED)' hack/mutants.sh
 
 .PHONY: test-faults
-test-faults: ## Test faults of the API server and the network; FAULTS='F12', 'plan Nginx' or 'rivals' selects.
+test-faults: ## Test faults of the API server and the network; FAULTS='F12' or 'rivals' selects.
 	$(COMPILE_TESTS) --test faults
 	$(COMPILE_AUDIT)
 	exec env FAULTS='$(FAULTS)' $(WITH_CLUSTER) \
@@ -321,13 +315,6 @@ test-oldest: ## Run every test on the oldest supported Kubernetes; TESTFLAGS as 
 		ln -sf "$$(hack/build-go.sh hack/$$module)"/* $(KUBE_OLDEST)/ || exit; done
 	DEVCLUSTER_BIN=$(KUBE_OLDEST) $(MAKE) test
 
-.PHONY: dashboard-picture
-dashboard-picture: ## Draw docs/dashboard.svg from two minutes of a running manager.
-	hack/build-go.sh hack/prometheus >/dev/null
-	$(COMPILE_TESTS) --test cluster
-	$(COMPILE_AUDIT)
-	$(WITH_CLUSTER) hack/test.sh --test cluster a_dashboard_is_drawn -- --ignored
-
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZ_RUNS executions; FUZZ_TARGETS='children pem_reload'.
 	@FUZZ_RUNS='$(FUZZ_RUNS)' FUZZ_TARGETS='$(FUZZ_TARGETS)' hack/fuzz.sh
@@ -351,15 +338,10 @@ bench-pure: ## Measure time and allocations of the pure functions: conversion, a
 	cargo bench --locked --bench pure $(ARGS)
 
 .PHONY: bench-webhook
-bench-webhook: ## Compare the webhooks over TLS with controller-runtime's and with a server that returns a fixed text; ARGS=--help.
+bench-webhook: ## Compare the webhooks over TLS with controller-runtime's; ARGS=--help.
 	$(CARGO_BUILD) --release --bin manager --bin bench
 	@go=$$(hack/build-go.sh tools/bench/peers/go) && \
 	$(CARGO_TARGET_DIR)/release/bench webhook --manager $(MANAGER) --go "$$go/go-peer" $(ARGS)
-
-.PHONY: bench-scale
-bench-scale: ## Measure the manager with 10 000 to 100 000 resources, on a simulated API server; ARGS=--help.
-	$(CARGO_BUILD) --release --bin manager --bin bench
-	@$(CARGO_TARGET_DIR)/release/bench scale --manager $(MANAGER) $(ARGS)
 
 .PHONY: plots
 plots: ## Draw the plots of docs/performance.md from the figures in docs/figures.

@@ -4,7 +4,6 @@
 
 mod examples;
 mod files;
-mod picture;
 mod prometheus;
 
 use std::collections::BTreeSet;
@@ -113,51 +112,6 @@ async fn every_metric_of_a_rule_or_dashboard_is_exported() {
         "every query has series after {} ms",
         began.elapsed().as_millis()
     );
-}
-
-/// Draws `docs/dashboard.svg` from two minutes of a working manager: `make dashboard-picture`.
-#[tokio::test]
-#[ignore = "writes a picture for the documentation: make dashboard-picture"]
-async fn a_dashboard_is_drawn() {
-    const LASTS: u64 = 120;
-    let folder = folder("picture");
-    let election = ["--leader-elect", "--leader-election-namespace=default"];
-    let (_private, mut env) = webhooks::private_test_env("picture", &election).await;
-    let target = env.manager().address_of("metrics").await;
-    let prometheus = Prometheus::start(&folder, METRICS_SERVICE, &target);
-    prometheus.ready().await;
-    let now = || {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        since.expect("a time after 1970").as_secs()
-    };
-    let begin = now();
-    let memcached = |name: usize, replicas: usize| {
-        json!({
-            "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
-            "metadata": {"name": format!("picture-{name}")}, "spec": {"size": replicas},
-        })
-    };
-    // A few resources at a time with more and more pods; all are deleted now and then.
-    for round in 0.. {
-        if now() >= begin + LASTS {
-            break;
-        }
-        for name in 0..(round % 9) {
-            let object = memcached(name, 1 + round % 4);
-            env.apply(&object).await.expect("accepted");
-        }
-        if round % 12 == 11 {
-            env.kubectl(&["delete", "memcached", "--all"]);
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-    let svg = picture::draw(
-        &Dashboard::read(DASHBOARDS[0]),
-        &prometheus,
-        (begin, begin + LASTS),
-    );
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dashboard.svg");
-    std::fs::write(path, svg).expect("the folder docs");
 }
 
 /// Makes two conversions that fail: of an unknown kind, and of an object whose annotations have no

@@ -15,10 +15,6 @@ pub(crate) const LISTED: &[(&str, &str)] = &[
         "measures for half an hour, and builds two other managers",
     ),
     (
-        "make bench-scale",
-        "measures for a quarter of an hour; tools/bench/tests/scale.rs has 40 resources",
-    ),
-    (
         "make bench-webhook",
         "measures for three minutes, on a machine with nothing else to do",
     ),

@@ -4,15 +4,14 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "real time passes here")]
 
 mod ci;
-mod circles;
 mod covered;
 mod document;
 mod follow;
 mod go_modules;
 mod image;
 mod kind;
-mod modules;
 mod release;
+mod sizes;
 
 #[path = "../support/trusted/mod.rs"]
 mod trusted;

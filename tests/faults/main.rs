@@ -5,7 +5,6 @@
 
 mod campaign;
 mod oracle;
-mod plans;
 #[path = "../support/private.rs"]
 mod private;
 mod rig;

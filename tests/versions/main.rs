@@ -13,7 +13,6 @@ mod migrate_storage;
 mod operator_removed;
 mod original;
 mod outage;
-mod pairs;
 mod previous;
 mod pull_policy;
 mod random;

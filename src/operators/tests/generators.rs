@@ -104,31 +104,35 @@ fn valid_base(kind: &'static Kind) -> BoxedStrategy<Value> {
     }
 }
 
+pub(super) fn valid_resource() -> impl Strategy<Value = (&'static dyn Operator, Resource)> {
+    any_operator().prop_flat_map(|operator| (Just(operator), valid_resource_of(operator)))
+}
+
 /// A resource with a valid spec. The fields of a kind that is not known may be of other types; then it
 /// is as in the sample.
-pub(super) fn valid_resource() -> impl Strategy<Value = (&'static dyn Operator, Resource)> {
-    any_operator().prop_flat_map(|operator| {
-        let kind = operator.kind();
-        let own = own_fields(kind.kind);
-        let fields: Vec<&'static str> = SHARED.iter().chain(own).copied().collect();
-        let count = fields.len();
-        let chosen = proptest::sample::subsequence(fields, 0..=count).prop_flat_map(|chosen| {
-            chosen
-                .into_iter()
-                .map(|field| valid_value(field).prop_map(move |value| (field.to_owned(), value)))
-                .collect::<Vec<_>>()
-        });
-        (valid_base(kind), chosen, "[a-z]([a-z0-9-]{0,61}[a-z0-9])?").prop_map(
-            move |(base, chosen, name)| {
-                let mut spec = base.clone();
-                spec.as_object_mut().expect("an object").extend(chosen);
-                if !KNOWN.contains(&kind.kind) && !kind.hub.validate(&spec).is_empty() {
-                    spec = base;
-                }
-                (operator, named(operator, &name, spec))
-            },
-        )
-    })
+pub(super) fn valid_resource_of(
+    operator: &'static dyn Operator,
+) -> impl Strategy<Value = Resource> {
+    let kind = operator.kind();
+    let own = own_fields(kind.kind);
+    let fields: Vec<&'static str> = SHARED.iter().chain(own).copied().collect();
+    let count = fields.len();
+    let chosen = proptest::sample::subsequence(fields, 0..=count).prop_flat_map(|chosen| {
+        chosen
+            .into_iter()
+            .map(|field| valid_value(field).prop_map(move |value| (field.to_owned(), value)))
+            .collect::<Vec<_>>()
+    });
+    (valid_base(kind), chosen, "[a-z]([a-z0-9-]{0,61}[a-z0-9])?").prop_map(
+        move |(base, chosen, name)| {
+            let mut spec = base.clone();
+            spec.as_object_mut().expect("an object").extend(chosen);
+            if !KNOWN.contains(&kind.kind) && !kind.hub.validate(&spec).is_empty() {
+                spec = base;
+            }
+            named(operator, &name, spec)
+        },
+    )
 }
 
 /// A partly valid resource: known fields with values of any type.

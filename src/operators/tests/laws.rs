@@ -5,7 +5,9 @@ use serde_json::Map;
 
 use super::super::observed::Reason;
 use super::super::status::is_at_rest;
-use super::generators::{any_observed, any_operator, any_resource, valid_resource};
+use super::generators::{
+    any_observed, any_operator, any_resource, valid_resource, valid_resource_of,
+};
 use super::*;
 use crate::api::shape::tests::within;
 
@@ -38,6 +40,19 @@ fn is_label_value(value: &Value) -> bool {
         && text.bytes().all(inner)
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.ends_with(|c: char| c.is_ascii_alphanumeric())
+}
+
+/// Two resources of one operator.
+fn two_valid_resources() -> impl Strategy<Value = (&'static dyn Operator, [Resource; 2])> {
+    any_operator().prop_flat_map(|operator| {
+        let one = || valid_resource_of(operator);
+        (Just(operator), [one(), one()])
+    })
+}
+
+/// `live` after the child is applied.
+fn applied(live: &Value, child: &Child) -> Value {
+    modelapi::apply(live, &child.body, "manager", true, "2026-01-01T00:00:00Z").expect("forced")
 }
 
 proptest! {
@@ -117,6 +132,24 @@ proptest! {
     #[test]
     fn children_are_a_function_of_the_spec((operator, resource) in valid_resource()) {
         prop_assert_eq!(children(operator, &resource), children(operator, &resource));
+    }
+
+    /// What is applied for one spec over what was applied for another equals what is applied to nothing.
+    /// `tests/cluster/model.rs` compares this server-side apply with that of the real API server.
+    #[test]
+    fn applied_children_depend_on_the_spec_and_not_on_an_earlier_one(
+        (operator, [mut earlier, resource]) in two_valid_resources(),
+    ) {
+        earlier.name.clone_from(&resource.name);
+        let earlier = children(operator, &earlier);
+        for child in children(operator, &resource) {
+            let before = earlier.iter().find(|it| (it.kind, &it.name) == (child.kind, &child.name));
+            let created = applied(&json!({"metadata": {}}), &child);
+            if let Some(before) = before {
+                let changed = applied(&applied(&json!({"metadata": {}}), before), &child);
+                prop_assert_eq!(changed, created);
+            }
+        }
     }
 
     #[test]

@@ -18,34 +18,20 @@ pub(crate) const DASHBOARDS: [&str; 3] = [
 
 #[derive(Deserialize)]
 pub(crate) struct Dashboard {
-    pub(crate) title: String,
     panels: Vec<Panel>,
 }
 
 /// A graph, or the heading of a row.
 #[derive(Deserialize)]
-pub(crate) struct Panel {
-    pub(crate) title: String,
-    #[serde(rename = "type")]
-    kind: String,
+struct Panel {
     #[serde(default)]
-    pub(crate) targets: Vec<Query>,
-    #[serde(default, rename = "fieldConfig")]
-    field_config: Value,
+    targets: Vec<Query>,
 }
 
 /// A query, which gives one or more lines of a graph.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub(crate) struct Query {
     expr: String,
-    pub(crate) legend_format: String,
-}
-
-/// A heading and the panels below it.
-pub(crate) struct Row<'a> {
-    pub(crate) title: &'a str,
-    pub(crate) panels: Vec<&'a Panel>,
 }
 
 fn read(path: &str) -> String {
@@ -59,32 +45,9 @@ impl Dashboard {
         serde_json::from_str(&read(&format!("grafana/{file}"))).expect("a dashboard")
     }
 
-    pub(crate) fn rows(&self) -> Vec<Row<'_>> {
-        let mut rows: Vec<Row<'_>> = Vec::new();
-        for panel in &self.panels {
-            if panel.kind == "row" {
-                let title = &panel.title;
-                rows.push(Row {
-                    title,
-                    panels: Vec::new(),
-                });
-            } else {
-                rows.last_mut().expect("a heading").panels.push(panel);
-            }
-        }
-        rows
-    }
-
     /// Returns every query of every panel.
     pub(crate) fn queries(&self) -> impl Iterator<Item = &Query> {
         self.panels.iter().flat_map(|panel| &panel.targets)
-    }
-}
-
-impl Panel {
-    pub(crate) fn unit(&self) -> &str {
-        let unit = self.field_config.pointer("/defaults/unit");
-        unit.and_then(Value::as_str).expect("a unit")
     }
 }
 

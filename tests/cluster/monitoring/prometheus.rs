@@ -34,14 +34,6 @@ pub(crate) fn promtool(folder: &Path, arguments: &[&str]) {
     println!("{}", said.concat());
 }
 
-/// One line of a graph.
-pub(crate) struct Line {
-    /// An object with the labels of the series.
-    pub(crate) labels: Value,
-    /// Seconds since 1970 and value; points without a number are left out.
-    pub(crate) points: Vec<(f64, f64)>,
-}
-
 /// A Prometheus that scrapes one target each second, until dropped.
 pub(crate) struct Prometheus {
     child: Child,
@@ -81,28 +73,6 @@ impl Prometheus {
             .pointer("/data/result")
             .and_then(Value::as_array)
             .map_or(0, Vec::len)
-    }
-
-    /// Returns the lines of `query` from `begin` to `end` (seconds since 1970), with a point each
-    /// second.
-    pub(crate) fn lines(&self, query: &str, begin: u64, end: u64) -> Vec<Line> {
-        let query = format!("{}&start={begin}&end={end}&step=1", percent_encoded(query));
-        let answer = self.ask(&format!("query_range?query={query}"));
-        let results = answer.pointer("/data/result").and_then(Value::as_array);
-        let point = |pair: &Value| Some((pair[0].as_f64()?, pair[1].as_str()?.parse().ok()?));
-        results
-            .into_iter()
-            .flatten()
-            .map(|line| Line {
-                labels: line["metric"].clone(),
-                points: line["values"]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .filter_map(point)
-                    .collect(),
-            })
-            .collect()
     }
 
     /// Returns the selectors in `query`, each as a query.

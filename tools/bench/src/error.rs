@@ -29,14 +29,8 @@ pub(crate) enum Error {
     Refused { what: String, answer: String },
     #[error("{}: {reason}", path.display())]
     Promises { path: PathBuf, reason: String },
-    #[error("{}:{line}: {reason}", path.display())]
-    Figures {
-        path: PathBuf,
-        line: usize,
-        reason: String,
-    },
-    #[error("{} has no figures of {what:?}, so that there is nothing to draw", path.display())]
-    NoFigures { path: PathBuf, what: &'static str },
+    #[error("{}: a line has not the cells of the first one, or is there twice: {line:?}", path.display())]
+    Figures { path: PathBuf, line: String },
     #[error("drawing a plot: {0}")]
     Draw(#[from] plotters::drawing::DrawingAreaErrorKind<io::Error>),
     #[error("promises of tools/bench/promises.yaml missed by more than {tolerance} %:\n  {rows}")]

@@ -34,14 +34,14 @@ const PAUSE: Duration = Duration::from_millis(15);
 /// The first port of a cluster's default range.
 const FIRST_NODE_PORT: u32 = 30_000;
 
-pub(crate) struct Kind {
-    pub(crate) group: &'static str,
-    pub(crate) version: &'static str,
-    pub(crate) kind: &'static str,
-    pub(crate) plural: &'static str,
+struct Kind {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
 }
 
-pub(crate) const KINDS: [Kind; 4] = [
+const KINDS: [Kind; 4] = [
     Kind {
         group: "cache.example.com",
         version: "v1alpha1",
@@ -79,7 +79,7 @@ impl Kind {
         }
     }
 
-    pub(crate) fn spec(&self, number: u32, pods: u32) -> Value {
+    fn spec(&self, number: u32, pods: u32) -> Value {
         match self.kind {
             "Nginx" => json!({"count": pods}),
             "ElasticWeb" => json!({

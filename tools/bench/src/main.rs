@@ -8,18 +8,15 @@ mod audit;
 mod error;
 mod figures;
 mod fleet;
-mod interrupt;
 mod manager;
 mod peer;
 mod plot;
 mod promises;
 mod report;
 mod run;
-mod scale;
 mod usage;
 mod webhook;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -66,22 +63,12 @@ struct Arguments {
 /// What else can be done.
 #[derive(clap::Subcommand)]
 enum Other {
-    /// Measure the webhooks, beside a TLS server that does nothing; needs no cluster
+    /// Measure the webhooks, beside those on controller-runtime; needs no cluster
     Webhook(webhook::Plan),
     /// Measure the manager beside one on controller-runtime and one on kube-rs
     Peer(peer::Arguments),
-    /// Measure the manager with very many resources, on a scripted API server; needs no cluster
-    Scale(scale::Plan),
     /// Draw the figures that were recorded, beside what is promised
     Plot(plot::Arguments),
-    /// Be that TLS server
-    #[command(hide = true)]
-    BareServer {
-        #[arg(long)]
-        address: SocketAddr,
-        #[arg(long)]
-        certificates: PathBuf,
-    },
 }
 
 impl Arguments {
@@ -100,7 +87,9 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Error::Cluster(devcluster::Error::Interrupted)) => ExitCode::from(interrupt::EXIT_CODE),
+        Err(Error::Cluster(devcluster::Error::Interrupted)) => {
+            ExitCode::from(devcluster::INTERRUPTED)
+        }
         Err(error) => {
             eprintln!("bench: {error}");
             ExitCode::FAILURE
@@ -109,21 +98,13 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Error> {
-    if let Some(Other::BareServer {
-        address,
-        certificates,
-    }) = &arguments.other
-    {
-        match webhook::bare::serve(*address, certificates)? {}
-    }
     let mut promises = Promises::read(&arguments.promises)?;
     if let Some(Other::Plot(plot)) = &arguments.other {
         return plot::perform(plot, &promises);
     }
-    let interrupted = interrupt::flag()?;
+    let interrupted = devcluster::interrupt_flag()?;
     match &arguments.other {
         Some(Other::Webhook(plan)) => return webhook::perform(plan, promises, &interrupted),
-        Some(Other::Scale(plan)) => return scale::perform(plan, promises, &interrupted),
         Some(Other::Peer(plan)) => return peer::perform(plan, promises, &interrupted),
         _ => {}
     }

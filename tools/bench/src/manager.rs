@@ -97,16 +97,6 @@ impl Manager {
         Self::spawn(cluster.dir(), &cluster.kubeconfig(), subject, name, flags)
     }
 
-    /// Starts `subject` with this kubeconfig, the only one; its log is `name`.log in `folder`.
-    pub(crate) fn start_with(
-        folder: &Path,
-        kubeconfig: &Path,
-        subject: &Subject,
-        name: &str,
-    ) -> Result<Self, Error> {
-        Self::spawn(folder, kubeconfig, subject, name, subject.alone)
-    }
-
     /// Starts our own manager as the replica and user `name`, which waits for the lease.
     pub(crate) fn replica(cluster: &Cluster, subject: &Subject, name: &str) -> Result<Self, Error> {
         let flags = [

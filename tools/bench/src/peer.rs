@@ -12,7 +12,7 @@ use std::time::Duration;
 use document::Document;
 
 use crate::error::Error;
-use crate::figures::{self, Ledger};
+use crate::figures::Figures;
 use crate::manager::Subject;
 use crate::promises::{Load, Promises};
 use crate::report;
@@ -71,7 +71,7 @@ pub(crate) fn perform(
 ) -> Result<(), Error> {
     // What would be in vain is found out before the measurement.
     let document = arguments.write.as_deref().map(Document::read).transpose()?;
-    let ledger = arguments.record.as_deref().map(Ledger::open).transpose()?;
+    let mut figures = arguments.record.as_deref().map(Figures::read).transpose()?;
     let subjects = [
         Subject::ours(&arguments.manager),
         Subject::go(&arguments.go),
@@ -102,16 +102,9 @@ pub(crate) fn perform(
     if let Some(document) = document {
         document.write(&table)?;
     }
-    if let Some(ledger) = ledger {
-        let loads: Vec<Load> = comparisons.iter().map(|it| it.plan.load).collect();
-        ledger.replace(
-            |old: &figures::Burst| {
-                let is_same =
-                    |load: &Load| (load.resources, load.pods) == (old.resources, old.pods);
-                loads.iter().any(is_same)
-            },
-            comparisons.iter().flat_map(table::records),
-        )?;
+    if let (Some(figures), Some(path)) = (&mut figures, &arguments.record) {
+        figures.replace(&comparisons.iter().flat_map(table::records).collect());
+        figures.write(path)?;
     }
     promises.verdict()
 }

@@ -19,7 +19,9 @@ struct Document {
 #[serde(deny_unknown_fields)]
 struct Entry {
     row: String,
-    measured: String,
+    /// How, for readers.
+    #[serde(rename = "measured")]
+    _measured: String,
     pods: Option<u32>,
     resources: Option<u32>,
     at_most: Option<f64>,
@@ -34,10 +36,12 @@ struct Entry {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Missed {
-    why: String,
+    #[serde(rename = "why")]
+    _why: String,
     figure: f64,
     /// Of the measurement.
-    date: String,
+    #[serde(rename = "date")]
+    _date: jiff::civil::Date,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,6 +85,34 @@ impl std::fmt::Display for Limit {
     }
 }
 
+impl Entry {
+    /// What is promised.
+    ///
+    /// # Errors
+    /// What the entry says is no promise.
+    fn limit(&self) -> Result<Limit, String> {
+        match (self.at_most, self.at_least, self.at_most_peers) {
+            (Some(most), None, false) if most >= 0.0 => Ok(Limit::AtMost(most)),
+            (None, Some(least), false) if least >= 0.0 => Ok(Limit::AtLeast(least)),
+            (None, None, true) => Ok(Limit::Peers),
+            _ => Err("give exactly one of at_most, at_least and at_most_peers: true".to_owned()),
+        }
+    }
+
+    /// The figure of a miss that is known.
+    fn known(&self, limit: Limit) -> Result<Option<f64>, String> {
+        match &self.missed {
+            Some(missed) if limit == Limit::Peers || limit.is_kept(missed.figure, None, 0.0) => {
+                Err(format!(
+                    "{} keeps the promise; remove `missed`",
+                    missed.figure
+                ))
+            }
+            missed => Ok(missed.as_ref().map(|missed| missed.figure)),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Promise {
     row: String,
@@ -96,70 +128,17 @@ impl TryFrom<Entry> for Promise {
     type Error = String;
 
     fn try_from(entry: Entry) -> Result<Self, String> {
-        let row = entry.row;
-        if !row::ALL.contains(&row.as_str()) {
-            let known = row::ALL.join("; ");
-            return Err(format!("no table has the row {row:?}; use one of: {known}"));
-        }
-        if entry.measured.trim().is_empty() {
-            return Err(format!("row {row:?}: say in `measured` how it is measured"));
-        }
-        let limit = match (entry.at_most, entry.at_least, entry.at_most_peers) {
-            (Some(most), None, false) => Limit::AtMost(most),
-            (None, Some(least), false) => Limit::AtLeast(least),
-            (None, None, true) => Limit::Peers,
-            _ => {
-                return Err(format!(
-                    "row {row:?}: give exactly one of at_most, at_least and at_most_peers: true"
-                ));
-            }
-        };
-        let numbers = [entry.at_most, entry.at_least, entry.bound];
-        for number in numbers.into_iter().flatten() {
-            if !(number.is_finite() && number >= 0.0) {
-                return Err(format!(
-                    "row {row:?}: {number} is no limit or bound; give a number of 0 or more"
-                ));
-            }
-        }
-        let known = match entry.missed {
-            Some(missed) => Some(
-                missed
-                    .figure_beyond(limit)
-                    .map_err(|error| format!("row {row:?}: {error}"))?,
-            ),
-            None => None,
-        };
+        let of_row = |error| format!("row {:?}: {error}", entry.row);
+        let limit = entry.limit().map_err(of_row)?;
+        let known = entry.known(limit).map_err(of_row)?;
         Ok(Self {
-            row,
+            row: entry.row,
             pods: entry.pods,
             resources: entry.resources,
             limit,
             bound: entry.bound,
             known,
         })
-    }
-}
-
-impl Missed {
-    /// The figure, which is beyond `limit`.
-    fn figure_beyond(self, limit: Limit) -> Result<f64, String> {
-        if self.why.trim().is_empty() {
-            return Err("say in `missed` why it is missed".to_owned());
-        }
-        if let Err(error) = self.date.parse::<jiff::civil::Date>() {
-            return Err(format!("the date of `missed`: {error}"));
-        }
-        if limit == Limit::Peers {
-            return Err("`missed` has no figure to compare with beside peers".to_owned());
-        }
-        if !self.figure.is_finite() || limit.is_kept(self.figure, None, 0.0) {
-            return Err(format!(
-                "{} keeps the promise; remove `missed`",
-                self.figure
-            ));
-        }
-        Ok(self.figure)
     }
 }
 
@@ -184,7 +163,7 @@ pub(crate) struct Promises {
 pub(crate) struct Verdict {
     /// E.g. `≤ 3.25`; empty if nothing is promised.
     pub(crate) promised: String,
-    /// See [`Promises::bound`].
+    /// What the work of the row takes with the least possible work around it.
     pub(crate) bound: Option<f64>,
     /// ` (missed)`, or empty.
     pub(crate) mark: &'static str,
@@ -222,17 +201,12 @@ impl Promises {
         })
     }
 
-    /// The number that is promised of `row`, at most or at least; `peers` as for [`Self::judge`].
-    pub(crate) fn limit(&self, row: &str, load: Load, peers: Option<f64>) -> Option<f64> {
+    /// The number that is promised of `row`, at most or at least, whatever the peers measure.
+    pub(crate) fn limit(&self, row: &str, load: Load) -> Option<f64> {
         match self.promise(row, load)?.limit {
             Limit::AtMost(limit) | Limit::AtLeast(limit) => Some(limit),
-            Limit::Peers => peers,
+            Limit::Peers => None,
         }
-    }
-
-    /// What the work of `row` takes with the least possible work around it.
-    pub(crate) fn bound(&self, row: &str, load: Load) -> Option<f64> {
-        self.promise(row, load)?.bound
     }
 
     fn promise(&self, row: &str, load: Load) -> Option<&Promise> {

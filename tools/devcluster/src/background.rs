@@ -15,7 +15,7 @@ use std::{env, fs};
 use devcluster::{Binaries, Cluster, StateFolder};
 use rustix::process::{Pid, Signal, kill_process, setsid};
 
-use crate::{ClusterArguments, interrupt};
+use crate::ClusterArguments;
 
 /// A line of the holder that tells its parent to detach: the cluster is ready and stays.
 const SETTLED: &str = "\u{4}";
@@ -30,7 +30,7 @@ const POLL: Duration = Duration::from_millis(50);
 pub(crate) fn start_holder(arguments: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
     // A build that takes minutes happens in the foreground, where Ctrl-C stops it.
     Binaries::find_or_build()?;
-    let interrupted = interrupt::flag()?;
+    let interrupted = devcluster::interrupt_flag()?;
     let mut is_asked_to_end = false;
     let mut holder = Command::new(env::current_exe()?)
         .args(arguments)
@@ -117,7 +117,7 @@ pub(crate) fn up(arguments: &ClusterArguments) -> Result<ExitCode, Box<dyn Error
 /// The process behind `devcluster up`.
 pub(crate) fn hold(arguments: &ClusterArguments) -> Result<ExitCode, Box<dyn Error>> {
     leave_terminal()?;
-    let interrupted = interrupt::flag()?;
+    let interrupted = devcluster::interrupt_flag()?;
     let cluster = arguments.start(false, Arc::clone(&interrupted))?;
     settle(&cluster, &interrupted)?;
     Ok(ExitCode::SUCCESS)

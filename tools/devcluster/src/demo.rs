@@ -16,10 +16,10 @@ use std::time::Instant;
 
 use devcluster::{Cluster, Options};
 
+use crate::background;
 use crate::demo::environment::DemoEnv;
 use crate::demo::samples::{MEMCACHED, SAMPLES};
 use crate::demo::transcript::{print_indented, took};
-use crate::{background, interrupt};
 
 /// Both versions of every kind.
 const DEFINITIONS: &str = "config/crd";
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
 
 fn perform(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let began = Instant::now();
-    let interrupted = interrupt::flag()?;
+    let interrupted = devcluster::interrupt_flag()?;
 
     println!("# A Kubernetes of our own, with four kinds of resources more");
     let options = Options {

@@ -3,8 +3,6 @@
 
 mod background;
 mod demo;
-mod interrupt;
-mod recording;
 mod run;
 mod webhooks;
 
@@ -54,8 +52,6 @@ enum Command {
     Webhooks(webhooks::Arguments),
     /// Show the operators at work, from `kubectl apply` to garbage collection
     Demo(demo::Arguments),
-    /// Run `demo`, and write what it printed, and when, as an animated SVG
-    Record(recording::Arguments),
     /// The process behind `up`
     #[command(hide = true)]
     Hold(ClusterArguments),
@@ -109,7 +105,7 @@ fn main() -> ExitCode {
             eprintln!("devcluster: {error}");
             let is_interrupt = matches!(error.downcast_ref(), Some(devcluster::Error::Interrupted));
             if is_interrupt {
-                ExitCode::from(interrupt::EXIT_CODE)
+                ExitCode::from(devcluster::INTERRUPTED)
             } else {
                 ExitCode::FAILURE
             }
@@ -136,7 +132,6 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         } => run::run(&cluster, node, &command),
         Command::Webhooks(arguments) => webhooks::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
-        Command::Record(arguments) => recording::run(&arguments),
         Command::Hold(cluster) => background::hold(&cluster),
         Command::RunBound { parent, command } => match run::run_bound(parent, &command)? {},
     }
@@ -149,7 +144,7 @@ fn enter(
 ) -> Result<ExitCode, Box<dyn Error>> {
     // Inside there is no network to fetch modules from.
     Binaries::find_or_build()?.with_containerd()?;
-    let interrupted = interrupt::flag()?;
+    let interrupted = devcluster::interrupt_flag()?;
     let status = devcluster::enter(program, arguments, &interrupted)?;
     Ok(run::exit_code(status))
 }

@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_dea
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use signal_hook::flag;
 
-use crate::{ClusterArguments, interrupt};
+use crate::ClusterArguments;
 
 const POLL: Duration = Duration::from_millis(20);
 
@@ -26,7 +26,7 @@ pub(crate) fn run(
     is_node_real: bool,
     command: &[OsString],
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let interrupted = interrupt::flag()?;
+    let interrupted = devcluster::interrupt_flag()?;
     // Ctrl-C also reaches the command, which is in the terminal's foreground group; a signal that
     // was sent to this process only must be forwarded.
     let asked_to_end = Arc::new(AtomicBool::new(false));

@@ -12,9 +12,6 @@ use crate::rule::Numbers;
 pub enum EventAction {
     /// The event is dropped.
     Drop,
-    /// The event is dropped, and the watch ends before it: the client continues from its last event
-    /// and then gets this one.
-    DropAndEnd,
     /// The event is sent twice.
     Duplicate,
     /// The event is sent, followed again by everything that this watch has sent so far, up to 64
@@ -22,9 +19,6 @@ pub enum EventAction {
     Replay,
     /// The event and all that follow on the same watch are held until the rule is removed.
     Hold,
-    /// As [`EventAction::Hold`], but also until the API server accepts a matching request through
-    /// this proxy after the event. The rule holds nothing afterwards.
-    HoldUntil(Match),
     /// An ERROR event with the code 410 replaces it, and the watch ends.
     Gone,
     /// Half of the event is sent, and the watch ends.
@@ -69,11 +63,6 @@ impl EventRule {
     pub fn nth(mut self, numbers: impl RangeBounds<u64>) -> Self {
         self.numbers = Numbers::of(numbers);
         self
-    }
-
-    /// Reports whether an accepted request releases the events that this rule holds.
-    pub(crate) fn is_released_by(&self, target: &Target) -> bool {
-        matches!(&self.action, EventAction::HoldUntil(until) if until.holds(target))
     }
 
     pub(crate) fn holds(&self, target: &Target, kind: &str, name: &str) -> bool {

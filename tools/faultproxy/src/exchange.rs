@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::journal::Record;
 use crate::request::Target;
-use crate::rule::{Action, Callback, When, edited};
+use crate::rule::{Action, When, edited};
 use crate::rules::{Effect, Hit};
 use crate::shared::{Reset, Shared};
 use crate::watch;
@@ -47,18 +47,11 @@ pub(crate) async fn exchange(
     let lease = is_lease.then(|| serde_json::from_slice(&body).unwrap_or_default());
     let record = shared.recorder.begin(&target, user, lease);
 
-    if target.verb == "list" {
-        shared
-            .lists
-            .saw(&head.uri, &passed_on(head.headers.clone()));
-    }
     // A rule for this request does not apply again to the watch that it starts.
     let seen = shared.rules.numbers();
     let mut after = None;
-    let mut holder = None;
     for hit in shared.rules.of_request(&target) {
         let Hit {
-            number,
             when,
             action,
             effect,
@@ -72,16 +65,6 @@ pub(crate) async fn exchange(
                 sleep(least + most.saturating_sub(least).mul_f64(random.f64())).await;
                 effect.took();
             }
-            (_, Action::Stale(_)) if target.verb == "watch" => {
-                holder = Some(number);
-                effect.took();
-            }
-            (_, Action::Stale(snapshot)) => {
-                if let Some(list) = snapshot.answer(&head.uri) {
-                    effect.took();
-                    return Ok(answer(StatusCode::OK, list.into(), &record));
-                }
-            }
             (When::AfterCommit, action) => after = Some((action, effect)),
             (When::BeforeCommit, action) if action.is_about_the_answer() => {
                 after = Some((action, effect));
@@ -91,19 +74,16 @@ pub(crate) async fn exchange(
     }
 
     let answer = forwarded(&shared, head, body, &record).await?;
-    if answer.status().is_success() {
-        shared.rules.obeyed(&target);
-    }
     match after {
         None if target.verb == "watch" && answer.status().is_success() => {
             let (head, body) = answer.into_parts();
             record.note(|entry| entry.answered = Some(head.status.as_u16()));
-            let events = watch::events(shared, target, body, record, seen, holder);
+            let events = watch::events(shared, target, body, record, seen);
             Ok(Response::from_parts(head, Body::from_stream(events)))
         }
         None => collected(answer, &record).await,
         Some((action, effect)) if action.is_about_the_answer() => {
-            let (mut head, bytes) = collected(answer, &record).await?.into_parts();
+            let (head, bytes) = collected(answer, &record).await?.into_parts();
             let bytes = to_bytes(bytes, BODY_LIMIT).await.map_err(|_| Reset)?;
             effect.took();
             let body = match action {
@@ -111,12 +91,6 @@ pub(crate) async fn exchange(
                 Action::Cut => {
                     record.note(|entry| entry.answered = None);
                     cut(bytes)
-                }
-                Action::AnswerThenRun(after, callback) => {
-                    // With a length, the client knows when it is complete.
-                    let length = bytes.len().into();
-                    head.headers.insert(header::CONTENT_LENGTH, length);
-                    whole_then(bytes, after, callback)
                 }
                 Action::Edit(pointer, value) => Body::from(edited(&bytes, pointer, &value)),
                 _ => stalling(bytes, record),
@@ -224,13 +198,9 @@ async fn fault(action: Action, effect: &Effect, record: Record) -> Result<Respon
         }
         Action::BlackHole => return silence(record).await,
         // These apply to the response.
-        Action::Delay(..)
-        | Action::Stall
-        | Action::Slow(_)
-        | Action::Cut
-        | Action::Edit(..)
-        | Action::AnswerThenRun(..)
-        | Action::Stale(_) => return silence(record).await,
+        Action::Delay(..) | Action::Stall | Action::Slow(_) | Action::Cut | Action::Edit(..) => {
+            return silence(record).await;
+        }
     };
     Ok(answer(code, body.into(), &record))
 }
@@ -252,33 +222,6 @@ fn stalling(bytes: Bytes, record: Record) -> Body {
 fn cut(bytes: Bytes) -> Body {
     let half = bytes.slice(..bytes.len() / 2);
     Body::from_stream(stream::iter([Ok(half), Err(Reset)]))
-}
-
-/// Returns the response; the callback is called after it has been sent.
-fn whole_then(bytes: Bytes, after: Duration, callback: Callback) -> Body {
-    let sent = Sent { after, callback };
-    Body::from_stream(
-        stream::once(async move { Ok::<_, Reset>(bytes) }).map(move |bytes| {
-            let _until_the_end = &sent;
-            bytes
-        }),
-    )
-}
-
-/// Calls back when it is dropped, which is when hyper has sent the body that holds it.
-struct Sent {
-    after: Duration,
-    callback: Callback,
-}
-
-impl Drop for Sent {
-    fn drop(&mut self) {
-        let (after, callback) = (self.after, self.callback.clone());
-        tokio::spawn(async move {
-            sleep(after).await;
-            callback.call();
-        });
-    }
 }
 
 fn slowly(bytes: Bytes, per_second: u32, record: Record) -> Body {

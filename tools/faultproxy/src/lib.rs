@@ -17,7 +17,6 @@ mod request;
 mod rule;
 mod rules;
 mod shared;
-mod snapshot;
 mod watch;
 
 pub use event::{EventAction, EventRule};
@@ -26,4 +25,3 @@ pub use proxy::{Error, Proxy};
 pub use request::{Match, Target};
 pub use rule::{Action, Callback, Rule, When};
 pub use rules::Installed;
-pub use snapshot::Snapshot;

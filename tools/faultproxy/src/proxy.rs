@@ -29,7 +29,6 @@ use crate::journal::{Journal, Recorder};
 use crate::rule::Rule;
 use crate::rules::{Installed, Rules};
 use crate::shared::Shared;
-use crate::snapshot::{Lists, Snapshot};
 
 /// The timeout of a TLS handshake, unless the network is cut.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,9 +42,6 @@ pub enum Error {
     /// No port is available.
     #[error("a fault proxy cannot listen")]
     Listen(#[from] io::Error),
-    /// The API server does not respond to a list.
-    #[error("no snapshot can be taken: {0}")]
-    Snapshot(String),
 }
 
 fn set_up(error: impl std::fmt::Display) -> Error {
@@ -94,7 +90,6 @@ impl Proxy {
             upstream,
             rules: Rules::none(),
             recorder: Recorder::default(),
-            lists: Lists::default(),
             user_agent: Arc::default(),
             network: Network::default(),
         };
@@ -138,16 +133,6 @@ impl Proxy {
     /// same rules select the same requests again. Zero by default.
     pub fn seed(&self, seed: u64) {
         self.shared.rules.seed(seed);
-    }
-
-    /// Reads the current result of every list that was requested so far, for
-    /// [`crate::Action::Stale`].
-    ///
-    /// # Errors
-    /// [`Error::Snapshot`]: the API server does not respond to one of them.
-    pub async fn snapshot(&self) -> Result<Snapshot, Error> {
-        let taken = self.shared.lists.snapshot(&self.shared.upstream).await;
-        taken.map_err(Error::Snapshot)
     }
 
     /// Installs a rule.

@@ -98,7 +98,6 @@ pub struct Match {
     verbs: Vec<&'static str>,
     resources: Vec<String>,
     name: Option<String>,
-    prefix: Option<String>,
 }
 
 /// The verbs that change stored objects.
@@ -144,13 +143,6 @@ impl Match {
         self
     }
 
-    /// Restricts it to objects whose names have this prefix, e.g. the pods of a Deployment.
-    #[must_use]
-    pub fn prefixed(mut self, prefix: &str) -> Self {
-        self.prefix = Some(prefix.to_owned());
-        self
-    }
-
     /// Reports whether it selects this request.
     pub fn holds(&self, target: &Target) -> bool {
         self.holds_but_for_the_name(target) && self.holds_for_the_name(&target.name)
@@ -163,7 +155,6 @@ impl Match {
 
     pub(crate) fn holds_for_the_name(&self, name: &str) -> bool {
         self.name.as_ref().is_none_or(|wanted| wanted == name)
-            && self.prefix.as_ref().is_none_or(|it| name.starts_with(it))
     }
 }
 
@@ -263,8 +254,6 @@ mod tests {
         assert!(Match::writes().holds(&apply) && !Match::writes().holds(&list));
         let both = Match::writes().of("services").of("deployments");
         assert!(both.holds(&apply) && both.clone().named("b").holds(&apply));
-        assert!(Match::all().prefixed("b").holds(&apply));
-        assert!(!Match::all().prefixed("bc").holds(&apply));
         assert!(!both.named("c").holds(&apply) && !Match::all().of("pods").holds(&apply));
     }
 }

@@ -10,7 +10,6 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::request::Match;
-use crate::snapshot::Snapshot;
 
 /// Whether the API server gets a request before its fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,13 +71,6 @@ pub enum Action {
     Edit(&'static str, Value),
     /// The function is called; there is no response.
     Run(Callback),
-    /// The whole response, and the function is called this long after it was sent, e.g. to kill the
-    /// client that has just read it.
-    AnswerThenRun(Duration, Callback),
-    /// The response of an API server whose watch cache is stale. A LIST returns the snapshot. A
-    /// WATCH starts at the client's resourceVersion and sends nothing until the rule is removed;
-    /// then it sends everything. A LIST that the snapshot lacks is forwarded.
-    Stale(Snapshot),
 }
 
 impl Action {
@@ -108,11 +100,7 @@ impl Action {
     pub(crate) fn is_about_the_answer(&self) -> bool {
         matches!(
             self,
-            Action::Stall
-                | Action::Cut
-                | Action::Slow(_)
-                | Action::Edit(..)
-                | Action::AnswerThenRun(..)
+            Action::Stall | Action::Cut | Action::Slow(_) | Action::Edit(..)
         )
     }
 

@@ -1,7 +1,7 @@
 //! The installed rules, in the order of their installation, and their counters.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
@@ -24,8 +24,6 @@ struct Counts {
     matched: AtomicU64,
     met: AtomicU64,
     took_effect: AtomicU64,
-    /// Whether a hold has ended by itself.
-    is_released: AtomicBool,
 }
 
 impl Installed {
@@ -98,8 +96,6 @@ impl Effect {
 /// A rule that applies to a request.
 #[derive(Debug)]
 pub(crate) struct Hit {
-    /// The rule's number.
-    pub(crate) number: u64,
     pub(crate) when: When,
     pub(crate) action: Action,
     pub(crate) effect: Effect,
@@ -190,7 +186,6 @@ impl Rules {
                 continue;
             };
             hits.push(Hit {
-                number: kept.number,
                 when: rule.when,
                 action: rule.action.clone(),
                 effect: kept.effect(),
@@ -201,23 +196,6 @@ impl Rules {
             }
         }
         hits
-    }
-
-    /// Ends the holds that last until a request like this one is accepted.
-    pub(crate) fn obeyed(&self, target: &Target) {
-        let mut is_released = false;
-        for kept in self.lock().iter() {
-            if let Body::Event(rule) = &kept.body
-                && rule.is_released_by(target)
-                && kept.counts.met.load(Ordering::Relaxed) > 0
-            {
-                is_released |= !kept.counts.is_released.swap(true, Ordering::Relaxed);
-            }
-        }
-        if is_released {
-            self.changes
-                .send_modify(|count| *count = count.wrapping_add(1));
-        }
     }
 
     /// Returns the numbers of the installed rules.
@@ -257,9 +235,7 @@ impl Rules {
         let kept = self.lock();
         kept.iter().find_map(|kept| match &kept.body {
             Body::Event(rule)
-                if !kept.counts.is_released.load(Ordering::Relaxed)
-                    && rule.holds(target, kind, name)
-                    && kept.meets(rule.numbers).is_some() =>
+                if rule.holds(target, kind, name) && kept.meets(rule.numbers).is_some() =>
             {
                 Some((kept.number, rule.action.clone(), kept.effect()))
             }
@@ -269,9 +245,7 @@ impl Rules {
 
     /// Reports whether the rule with this number still holds its events.
     pub(crate) fn holds(&self, number: u64) -> bool {
-        self.lock()
-            .iter()
-            .any(|kept| kept.number == number && !kept.counts.is_released.load(Ordering::Relaxed))
+        self.lock().iter().any(|kept| kept.number == number)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {

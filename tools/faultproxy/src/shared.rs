@@ -8,7 +8,6 @@ use kube::Client;
 use crate::gate::Network;
 use crate::journal::Recorder;
 use crate::rules::Rules;
-use crate::snapshot::Lists;
 
 /// The state that all connections share.
 #[derive(Clone)]
@@ -16,7 +15,6 @@ pub(crate) struct Shared {
     pub(crate) upstream: Client,
     pub(crate) rules: Rules,
     pub(crate) recorder: Recorder,
-    pub(crate) lists: Lists,
     /// The user agent for the API server.
     pub(crate) user_agent: Arc<OnceLock<HeaderValue>>,
     pub(crate) network: Network,

@@ -57,7 +57,6 @@ pub(crate) fn events(
     body: Body,
     record: Record,
     seen: BTreeSet<u64>,
-    holder: Option<u64>,
 ) -> impl Stream<Item = Result<Bytes, Reset>> + Send {
     let watch = Watch {
         changes: shared.rules.changes(),
@@ -68,7 +67,7 @@ pub(crate) fn events(
         incoming: VecDeque::new(),
         outgoing: VecDeque::new(),
         held: VecDeque::new(),
-        holder,
+        holder: None,
         past: VecDeque::new(),
         state: State::Runs,
         record,
@@ -166,13 +165,12 @@ impl Watch {
         effect.took();
         match action {
             EventAction::Drop => {}
-            EventAction::DropAndEnd => self.state = State::Ends,
             EventAction::Duplicate => self.pass_on(&line, 2),
             EventAction::Replay => {
                 self.pass_on(&line, 1);
                 self.outgoing.extend(self.past.iter().cloned());
             }
-            EventAction::Hold | EventAction::HoldUntil(_) => {
+            EventAction::Hold => {
                 self.holder = Some(number);
                 self.held.push_back(line);
             }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Arguments, Comparison};
-use crate::figures::Burst;
+use crate::figures::Key;
 use crate::manager::NAMES;
 use crate::promises::{Load, Promises, row};
 use crate::report::{self, FIGURES, number};
@@ -64,7 +64,7 @@ pub(super) fn of(
 }
 
 /// The means of one load, for the file of figures.
-pub(super) fn records(comparison: &Comparison) -> Vec<(Burst, f64)> {
+pub(super) fn records(comparison: &Comparison) -> Vec<(Key, f64)> {
     let Comparison { plan, bursts } = comparison;
     let Load { resources, pods } = plan.load;
     let mut records = Vec::new();
@@ -74,13 +74,8 @@ pub(super) fn records(comparison: &Comparison) -> Vec<(Burst, f64)> {
             if report::is_uncounted(row, &turns) {
                 continue;
             }
-            let key = Burst {
-                manager,
-                resources,
-                pods,
-                row,
-            };
-            records.push((key, mean(&turns)));
+            let key = [manager, &resources.to_string(), &pods.to_string(), row];
+            records.push((key.map(str::to_owned).to_vec(), mean(&turns)));
         }
     }
     records

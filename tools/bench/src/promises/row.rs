@@ -22,39 +22,3 @@ pub(crate) const CONVERSION_CPU: &str = "conversion of one object, CPU of a call
 pub(crate) const CONVERSION_P99: &str = "conversion of one object, P99, µs";
 pub(crate) const BATCH_OBJECTS: &str = "conversion of a batch, objects per CPU-second";
 pub(crate) const BATCH_MEMORY: &str = "conversion of 500 objects, memory over idle, MiB";
-
-pub(crate) const SCALE_CPU: &str = "CPU per resource, most resources to fewest";
-pub(crate) const SCALE_MEMORY: &str = "memory per resource, most resources to fewest";
-pub(crate) const SCALE_RESTARTED: &str = "memory per resource restarted, most resources to fewest";
-pub(crate) const START_CPU: &str = "CPU of a start with all, s";
-pub(crate) const CHANGE_P99: &str = "from one change to its apply, P99, ms";
-
-pub(super) const ALL: [&str; 27] = [
-    BINARY,
-    BINARY_ZIPPED,
-    REQUESTS,
-    READS,
-    REQUESTS_AT_REST,
-    STATUS_WRITES,
-    STATUS_AFTER_CHILDREN,
-    STATUS_AFTER_CREATION,
-    ALL_READY,
-    RECONCILES,
-    CPU,
-    INSTRUCTIONS,
-    CPU_AT_REST,
-    MEMORY_IDLE,
-    MEMORY_FULL,
-    MEMORY_RESTARTED,
-    HANDOVER,
-    ADMISSION_CPU,
-    CONVERSION_CPU,
-    CONVERSION_P99,
-    BATCH_OBJECTS,
-    BATCH_MEMORY,
-    SCALE_CPU,
-    SCALE_MEMORY,
-    SCALE_RESTARTED,
-    START_CPU,
-    CHANGE_P99,
-];

@@ -175,29 +175,6 @@ async fn a_function_is_called_instead_of_a_response() {
     }
 }
 
-#[tokio::test]
-async fn a_function_is_called_after_the_client_has_its_response() {
-    let env = TestEnv::start().await;
-    let calls = Arc::new(AtomicU64::new(0));
-    let after = Duration::from_secs(1);
-    let action = Action::AnswerThenRun(after, counting(&calls));
-    let rule = env.proxy.install(first(action));
-    assert_eq!(env.write().await, (200, r#"{"writes":1}"#.into()));
-    assert_eq!(
-        calls.load(Ordering::SeqCst),
-        0,
-        "the response is sent first"
-    );
-    let began = Instant::now();
-    while calls.load(Ordering::SeqCst) == 0 {
-        assert!(began.elapsed() < PATIENCE, "never called");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    assert_eq!(rule.took_effect(), 1);
-    assert_eq!(env.write().await.0, 200);
-    assert_eq!(calls.load(Ordering::SeqCst), 1, "once");
-}
-
 fn counting(calls: &Arc<AtomicU64>) -> Callback {
     let calls = Arc::clone(calls);
     Callback::new(move || {

@@ -1,9 +1,8 @@
 //! Each [`EventAction`]: which events a client of a watch gets, and which it does not.
 
 use faultproxy::{EventAction, EventRule, Installed, Match};
-use http::Method;
 
-use crate::upstream::{DEPLOYMENT, Events, PATIENCE, TestEnv, event};
+use crate::upstream::{Events, TestEnv, event};
 
 /// A watch whose second event gets the action.
 async fn second(action: EventAction) -> (TestEnv, Events, Installed) {
@@ -39,16 +38,6 @@ async fn a_dropped_event_is_not_sent() {
 }
 
 #[tokio::test]
-async fn an_event_is_dropped_with_the_end_of_its_watch() {
-    let (env, mut watch, rule) = second(EventAction::DropAndEnd).await;
-    assert_eq!(watch.line().await, Ok(None));
-    assert_eq!(rule.took_effect(), 1);
-    let mut next = env.watch().await;
-    env.tell_of("MODIFIED", "a", 3);
-    assert_eq!(next.event().await, modified(3), "the next watch sends it");
-}
-
-#[tokio::test]
 async fn a_duplicated_event_is_sent_twice() {
     let (env, mut watch, _rule) = second(EventAction::Duplicate).await;
     env.tell_of("MODIFIED", "a", 4);
@@ -80,22 +69,6 @@ async fn held_events_are_sent_in_order_when_the_rule_is_removed() {
     for version in [3, 4] {
         assert_eq!(watch.event().await, modified(version));
     }
-}
-
-#[tokio::test]
-async fn a_hold_ends_with_its_request_and_holds_nothing_afterwards() {
-    let until = Match::writes().of("deployments").named("a");
-    let (env, mut watch, _rule) = second(EventAction::HoldUntil(until)).await;
-    assert!(watch.is_silent().await);
-    let other = DEPLOYMENT.replace("/a", "/b");
-    env.ask(Method::PATCH, &other, PATIENCE)
-        .await
-        .expect("a response");
-    assert!(watch.is_silent().await, "the write of another object");
-    assert_eq!(env.write().await.0, 200);
-    assert_eq!(watch.event().await, modified(3));
-    env.tell_of("MODIFIED", "a", 4);
-    assert_eq!(watch.event().await, modified(4));
 }
 
 #[tokio::test]
@@ -136,16 +109,4 @@ async fn a_padded_event_is_the_same_in_a_longer_line() {
     assert!(line.len() > 1 << 20);
     let read: serde_json::Value = serde_json::from_str(&line).expect("JSON");
     assert_eq!(read, event("MODIFIED", "a", 3));
-}
-
-#[tokio::test]
-async fn a_prefix_names_the_pods_of_a_deployment() {
-    let env = TestEnv::start().await;
-    let pods = Match::watches().prefixed("a-");
-    env.proxy
-        .install_on_events(EventRule::new(pods, EventAction::Drop));
-    let mut watch = env.watch().await;
-    env.tell_of("ADDED", "a-1", 1);
-    env.tell_of("ADDED", "b-1", 2);
-    assert_eq!(watch.event().await, added(2));
 }

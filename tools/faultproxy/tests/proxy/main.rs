@@ -4,5 +4,4 @@
 
 mod actions;
 mod events;
-mod snapshots;
 mod upstream;

@@ -1,0 +1,81 @@
+//! Files are small: those of the reading order in docs/architecture.md, those of a kind, and every other.
+
+use std::fs;
+use std::path::Path;
+
+use crate::{assert_none, root};
+
+fn files(folder: &Path, below: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("a file").path();
+        if path.is_dir() {
+            files(&path, below, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let path = path.strip_prefix(below).expect("below");
+            found.push(path.to_str().expect("UTF-8").to_owned());
+        }
+    }
+}
+
+#[test]
+fn the_reading_order_is_of_at_most_ten_files_and_2000_lines() {
+    let text = fs::read_to_string(root().join("docs/architecture.md")).expect("a document");
+    let (_, text) = text.split_once("## Reading order").expect("the chapter");
+    let (text, _) = text.split_once("\n## ").expect("the next chapter");
+    let files: Vec<&str> = text
+        .split('`')
+        .filter(|code| code.starts_with("src/") && code.ends_with(".rs"))
+        .collect();
+    let lines: usize = files
+        .iter()
+        .map(|file| fs::read_to_string(root().join(file)).expect(file))
+        .map(|text| text.lines().count())
+        .sum();
+    println!("{} files, {lines} lines", files.len());
+    assert!((1..=10).contains(&files.len()), "{files:?}");
+    assert!(lines <= 2000, "{lines} lines");
+}
+
+#[test]
+fn no_file_has_more_than_400_lines_and_no_test_a_name_of_80_characters() {
+    let mut paths = Vec::new();
+    for folder in ["src", "tests", "tools", "benches", "fuzz/fuzz_targets"] {
+        files(&root().join(folder), root(), &mut paths);
+    }
+    assert!(paths.len() > 500, "{}", paths.len());
+    let mut wrong = Vec::new();
+    for path in paths {
+        let text = fs::read_to_string(root().join(&path)).expect("UTF-8");
+        let lines = text.lines().count();
+        if lines > 400 {
+            wrong.push(format!("{path}: {lines} lines"));
+        }
+        let functions = text.lines().filter_map(|line| line.split_once("fn "));
+        let names = functions.filter_map(|(_, rest)| rest.split_once('('));
+        let long = names.filter(|(name, _)| name.len() >= 80);
+        wrong.extend(long.map(|(name, _)| format!("{path}: {name}")));
+    }
+    assert_none(wrong);
+}
+
+#[test]
+fn a_kind_is_an_api_file_of_120_lines_and_an_operator_file_of_60_at_most() {
+    let list = fs::read_to_string(root().join("src/kinds.rs")).expect("the list of kinds");
+    let lines = list.lines().map(str::trim);
+    let kinds: Vec<&str> = lines
+        .filter_map(|line| Some(line.strip_suffix(',')?.split_once("::")?.0))
+        .collect();
+    assert!(kinds.len() >= 4, "{kinds:?}");
+    let mut wrong = Vec::new();
+    for kind in kinds {
+        for (folder, limit) in [("api", 120), ("operators", 60)] {
+            let path = format!("src/{folder}/{kind}.rs");
+            let text = fs::read_to_string(root().join(&path)).expect(&path);
+            let lines = text.lines().count();
+            if lines > limit {
+                wrong.push(format!("{path}: {lines} lines, and {limit} are allowed"));
+            }
+        }
+    }
+    assert_none(wrong);
+}
