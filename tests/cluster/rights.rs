@@ -67,6 +67,8 @@ async fn kubeconfig(env: &TestEnv, namespace: &str, account: &str) -> PathBuf {
     file
 }
 
+const DATA: &str = "quartet-operator.example.com/conversion-data";
+
 /// Reads the token from such a kubeconfig.
 fn token_of(kubeconfig: &Path) -> String {
     let text = std::fs::read_to_string(kubeconfig).expect("a kubeconfig");
@@ -81,8 +83,7 @@ fn resources(node_port: u16) -> [(Kind, Value); 4] {
     let with_service = |kind: Kind, spec: Value, service: Value| {
         let mut object = kind.object("mine", spec);
         let data = json!({"v1": {"service": service}}).to_string();
-        object["metadata"]["annotations"] =
-            json!({"quartet-operator.example.com/conversion-data": data});
+        object["metadata"]["annotations"] = json!({DATA: data});
         // The same name for all would be a conflict.
         object["metadata"]["name"] = format!("mine-{}", kind.plural).into();
         (kind, object)
@@ -126,7 +127,8 @@ async fn exercise(env: &TestEnv) {
         );
         assert!(env.get(DEPLOYMENT, name).await.is_some());
         assert!(env.get(SERVICE, name).await.is_some());
-        env.patch(kind, name, json!({"metadata": {"annotations": null}}))
+        let none = json!({DATA: json!({"v1": {}}).to_string()});
+        env.patch(kind, name, json!({"metadata": {"annotations": none}}))
             .await
             .expect("patched");
         if kind.kind != "ElasticWeb" {

@@ -21,7 +21,7 @@ const MANAGERS: [&str; 4] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_manifest_changes_its_version_under_server_side_apply_with_labels_and_annotations() {
+async fn a_manifest_with_metadata_changes_its_version_under_server_side_apply() {
     let env = BOTH_VERSIONS.test_env().await;
     env.create_namespace(NAMESPACE).await;
     let (labels, annotations) = (json!({"team": "a"}), json!({"example.com/note": "b"}));

@@ -196,7 +196,7 @@ fn replacement(old: &str, new: Option<&str>) -> Value {
 }
 
 #[tokio::test]
-async fn a_write_without_the_fields_of_the_other_version_is_rejected_unless_it_is_an_apply() {
+async fn a_write_that_drops_the_other_version_s_fields_is_rejected_unless_it_is_an_apply() {
     let server = Server::start().await;
     let full = json!({"v1": {"memory": 64, "threads": 2}}).to_string();
     for new in [
