@@ -13,7 +13,7 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Error};
 use quartet_operator::api::conversion::hub_spec;
-use quartet_operator::api::shape::{Characters, Shape};
+use quartet_operator::api::limits::{LABEL, NAME, QUALIFIED_NAME_MAX, VISIBLE};
 use quartet_operator::api::{Kind, Status, Version};
 use quartet_operator::operators::{OPERATORS, Operator, Resource, SERVICE, Settings};
 use quartet_operator::packaging::{crd, kinds, sample};
@@ -113,32 +113,51 @@ impl Served {
     }
 }
 
-/// Returns a value with every field of `shape` set, within every bound. A text that must match a regular
+/// Whether the value is text that must match a regular expression of which only the API server knows
+/// what it matches.
+fn must_match(schema: &Value) -> bool {
+    let pattern = schema["pattern"].as_str();
+    pattern.is_some_and(|pattern| ![VISIBLE, LABEL, NAME].contains(&pattern))
+}
+
+/// Returns a bound of `schema` that is a number.
+fn bound(schema: &Value, name: &str) -> Option<i64> {
+    schema[name].as_f64().map(|bound| bound as i64)
+}
+
+/// Returns a bound of `schema` that is a length.
+fn size(schema: &Value, name: &str) -> usize {
+    let size = schema[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("no {name} in {schema}"));
+    usize::try_from(size).expect("a size")
+}
+
+/// Returns a value with every field of `schema` set, within every bound. A text that must match a regular
 /// expression is null, which counts as absent: only the API server knows what matches.
-fn full(shape: &Shape) -> Value {
-    match shape {
-        Shape::Boolean => json!(true),
-        Shape::Integer { max, .. } => json!(max),
-        Shape::Text {
-            characters: Characters::Matching,
-            ..
-        } => Value::Null,
-        Shape::Text { max, .. } => json!("a".repeat(usize::from(*max))),
-        Shape::Time => json!("2026-11-21T06:39:00Z"),
+fn full(schema: &Value) -> Value {
+    if schema["x-kubernetes-int-or-string"] == true {
+        return json!("64Mi");
+    }
+    match schema["type"].as_str().expect("a type") {
+        "boolean" => json!(true),
+        "integer" => json!(bound(schema, "maximum")),
         // The last type of a Service is one that may have a node port.
-        Shape::Choice(choices) => json!(choices.last()),
-        Shape::Quantity => json!("64Mi"),
-        Shape::List { items, .. } => json!([full(items)]),
-        Shape::Map { values, .. } => json!({ "key": full(values) }),
-        Shape::Object { fields, .. } => {
-            let fields = fields.iter();
+        "string" if schema["enum"].is_array() => json!(schema["enum"].as_array().unwrap().last()),
+        "string" if must_match(schema) => Value::Null,
+        "string" => json!("a".repeat(size(schema, "maxLength"))),
+        "array" => json!([full(&schema["items"])]),
+        _ if schema["additionalProperties"].is_object() => {
+            json!({ "key": full(&schema["additionalProperties"]) })
+        }
+        _ => {
+            let fields = schema["properties"].as_object().expect("fields").iter();
             Value::Object(
                 fields
-                    .map(|field| (field.name.to_owned(), full(&field.shape)))
-                    .collect::<Map<_, _>>(),
+                    .map(|(name, field)| (name.clone(), full(field)))
+                    .collect(),
             )
         }
-        Shape::Unchecked => Value::Null,
     }
 }
 
@@ -152,12 +171,25 @@ fn blamed_by_the_api_server(field: String) -> String {
     map.map(str::to_owned).unwrap_or(field)
 }
 
-/// Collects values of `shape` at `pointer` that break one rule each, or none (`true`: valid).
-fn probes(shape: &Shape, pointer: &str, found: &mut Vec<(String, Option<Value>)>) {
+/// Collects values of `schema` at `pointer` that break one rule each, or none (`true`: valid).
+fn probes(schema: &Value, pointer: &str, found: &mut Vec<(String, Option<Value>)>) {
     let mut probe = |value: Value| found.push((pointer.to_owned(), Some(value)));
-    match shape {
-        Shape::Boolean => probe(json!("true")),
-        Shape::Integer { min, max } => {
+    if schema["x-kubernetes-int-or-string"] == true {
+        for text in [
+            "", "m", "-1", "1mi", "1e1000", "1 Gi", "100m", "1.5", "1E6", ".5",
+        ] {
+            probe(json!(text));
+        }
+        [json!(-1), json!(0), json!(true), json!("1".repeat(33))]
+            .into_iter()
+            .for_each(probe);
+        return;
+    }
+    match schema["type"].as_str().expect("a type") {
+        "boolean" => probe(json!("true")),
+        "integer" => {
+            let [min, max] =
+                ["minimum", "maximum"].map(|it| bound(schema, it).expect("both bounds"));
             [
                 json!(min - 1),
                 json!(min),
@@ -169,81 +201,73 @@ fn probes(shape: &Shape, pointer: &str, found: &mut Vec<(String, Option<Value>)>
             .into_iter()
             .for_each(probe);
         }
-        Shape::Text {
-            min,
-            max,
-            characters,
-        } => {
-            probe(json!("a".repeat(usize::from(*max) + 1)));
-            if !matches!(characters, Characters::Matching) {
-                probe(json!("a".repeat(usize::from(*min))));
-            }
-            probe(json!(1));
-            if *min > 0 {
-                probe(json!(""));
-            }
-            if let Characters::In { .. } = characters {
-                ["a b", "é", "a\n"]
+        "string" => match schema["enum"].as_array() {
+            Some(choices) => {
+                choices.iter().for_each(|choice| probe(choice.clone()));
+                [json!("Other"), json!(""), json!(1)]
                     .into_iter()
-                    .for_each(|text| probe(json!(text)));
+                    .for_each(probe);
             }
-        }
-        Shape::Time => {}
-        Shape::Choice(choices) => {
-            choices.iter().for_each(|choice| probe(json!(choice)));
-            [json!("Other"), json!(""), json!(1)]
-                .into_iter()
-                .for_each(probe);
-        }
-        Shape::Quantity => {
-            for text in [
-                "", "m", "-1", "1mi", "1e1000", "1 Gi", "100m", "1.5", "1E6", ".5",
-            ] {
-                probe(json!(text));
+            None => {
+                let min = schema["minLength"].as_u64().unwrap_or_default();
+                probe(json!("a".repeat(size(schema, "maxLength") + 1)));
+                if !must_match(schema) {
+                    probe(json!("a".repeat(usize::try_from(min).expect("a size"))));
+                }
+                probe(json!(1));
+                if min > 0 {
+                    probe(json!(""));
+                }
+                if schema["pattern"].is_string() && !must_match(schema) {
+                    ["a b", "é", "a\n"]
+                        .into_iter()
+                        .for_each(|text| probe(json!(text)));
+                }
             }
-            [json!(-1), json!(0), json!(true), json!("1".repeat(33))]
-                .into_iter()
-                .for_each(probe);
-        }
-        Shape::List { items, max, .. } => {
+        },
+        "array" => {
+            let items = &schema["items"];
             probe(json!({}));
-            probe(Value::Array(vec![full(items); usize::from(*max) + 1]));
+            probe(Value::Array(vec![
+                full(items);
+                size(schema, "maxItems") + 1
+            ]));
             probe(Value::Array(vec![full(items); 2]));
             probes(items, &format!("{pointer}/0"), found);
         }
-        Shape::Map {
-            max,
-            values,
-            key_max,
-            ..
-        } => {
-            probe(json!([]));
-            let of_size = |size: u16| -> Value {
-                (0..size)
-                    .map(|index| (index.to_string(), full(values)))
-                    .collect::<Map<_, _>>()
-                    .into()
-            };
-            probe(of_size(*max));
-            probe(of_size(*max + 1));
-            let longest = "a".repeat(usize::from(*key_max));
-            for key in [longest.as_str()].iter().chain(&WRONG_KEYS) {
-                probe(json!({ *key: full(values) }));
-            }
-            probes(values, &format!("{pointer}/key"), found);
-        }
-        Shape::Object { fields, .. } => {
-            probe(json!([]));
-            for field in fields {
-                let pointer = format!("{pointer}/{}", field.name);
-                if field.required || matches!(field.shape, Shape::Object { .. }) {
-                    found.push((pointer.clone(), None));
+        "object" => match schema.get("additionalProperties") {
+            Some(values) => {
+                let max = size(schema, "maxProperties");
+                probe(json!([]));
+                let of_size = |size: usize| -> Value {
+                    (0..size)
+                        .map(|index| (index.to_string(), full(values)))
+                        .collect::<Map<_, _>>()
+                        .into()
+                };
+                probe(of_size(max));
+                probe(of_size(max + 1));
+                let longest = "a".repeat(QUALIFIED_NAME_MAX.into());
+                for key in [longest.as_str()].iter().chain(&WRONG_KEYS) {
+                    probe(json!({ *key: full(values) }));
                 }
-                found.push((pointer.clone(), Some(Value::Null)));
-                probes(&field.shape, &pointer, found);
+                probes(values, &format!("{pointer}/key"), found);
             }
-        }
-        Shape::Unchecked => panic!("{pointer}: nothing of ours is checked by the API server alone"),
+            None => {
+                probe(json!([]));
+                let required = schema["required"].as_array();
+                for (name, field) in schema["properties"].as_object().expect("fields") {
+                    let pointer = format!("{pointer}/{name}");
+                    let is_required = required.is_some_and(|it| it.contains(&json!(name)));
+                    if is_required || field["properties"].is_object() {
+                        found.push((pointer.clone(), None));
+                    }
+                    found.push((pointer.clone(), Some(Value::Null)));
+                    probes(field, &pointer, found);
+                }
+            }
+        },
+        other => panic!("{pointer}: nothing of ours has the type {other}"),
     }
 }
 
