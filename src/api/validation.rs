@@ -4,7 +4,7 @@
 mod field_error;
 mod service_name;
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Number, Value, json};
 
 use field_error::Path;
 pub use field_error::{ErrorReason, FieldError};
@@ -128,16 +128,6 @@ impl Errors {
         let max = schema["maxLength"].as_u64().unwrap_or(u64::MAX);
         let min = schema["minLength"].as_u64().unwrap_or(0);
         let pattern = schema["pattern"].as_str().unwrap_or_default();
-        self.check_characters(path, (min, max), pattern, text);
-    }
-
-    fn check_characters(
-        &mut self,
-        path: &Path<'_>,
-        (min, max): (u64, u64),
-        pattern: &str,
-        text: &str,
-    ) {
         let length = text.chars().count() as u64;
         if length > max {
             let detail = format!("may not be more than {max} bytes");
@@ -210,11 +200,12 @@ impl Errors {
             return;
         }
         let has_names = has_rule(schema, KEYS_ARE_NAMES);
+        let name = json!({"minLength": 1, "maxLength": QUALIFIED_NAME_MAX, "pattern": LABEL});
         for (key, value) in map {
             let path = Path::Field(path, key);
             let old = old.and_then(|old| old.get(key));
             if has_names && old.is_none() {
-                self.check_characters(&path, (1, QUALIFIED_NAME_MAX.into()), LABEL, key);
+                self.check_text(&path, &name, key);
             }
             self.check(&path, &schema["additionalProperties"], value, old);
         }
