@@ -1,6 +1,5 @@
 //! Custom resources of every kind and version: values within the bounds of their fields, just
-//! outside them, and of wrong types. The bounds are those of the product's own tables
-//! (`api::shape`), so that a new field is fuzzed at once.
+//! outside them, and of wrong types. The bounds are those of the schema, so that a new field is fuzzed at once.
 
 use arbitrary::{Result, Unstructured};
 use quartet_operator::api::conversion::{DATA_ANNOTATION, hub_spec};
@@ -208,30 +207,21 @@ fn object(bytes: &mut Unstructured<'_>, schema: &Value, care: Care) -> Result<Va
     let mut object = Map::new();
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let is_required = required.is_some_and(|it| it.iter().any(|it| it == name));
-        if let Some(value) = field_value(bytes, field, is_required, care)? {
-            object.insert(name.clone(), value);
-        }
+        let choice = match is_required && care == Care::Kept {
+            true => 4,
+            false => bytes.int_in_range(0..=7)?,
+        };
+        let value = match choice {
+            0..=2 => continue,
+            3 => Value::Null,
+            _ => shaped(bytes, field, care)?,
+        };
+        object.insert(name.clone(), value);
     }
     if care == Care::Loose && bytes.ratio(1, 12)? {
         object.insert(json::name(bytes)?, json::any(bytes)?);
     }
     Ok(Value::Object(object))
-}
-
-fn field_value(
-    bytes: &mut Unstructured<'_>,
-    field: &Value,
-    is_required: bool,
-    care: Care,
-) -> Result<Option<Value>> {
-    if is_required && care == Care::Kept {
-        return shaped(bytes, field, care).map(Some);
-    }
-    Ok(match bytes.int_in_range(0..=7)? {
-        0..=2 => None,
-        3 => Some(Value::Null),
-        _ => Some(shaped(bytes, field, care)?),
-    })
 }
 
 fn size(schema: &Value, bound: &str) -> usize {
