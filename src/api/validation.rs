@@ -4,6 +4,8 @@
 mod field_error;
 mod service_name;
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Number, Value, json};
 
 use field_error::Path;
@@ -40,6 +42,10 @@ pub fn update_errors(schema: &Value, new: &Value, old: Option<&Value>) -> Vec<Fi
 struct Errors {
     found: Vec<FieldError>,
 }
+
+/// The schema of a key for which [`KEYS_ARE_NAMES`] holds.
+static KEY: LazyLock<Value> =
+    LazyLock::new(|| json!({"minLength": 1, "maxLength": QUALIFIED_NAME_MAX, "pattern": LABEL}));
 
 /// Largest number of errors in one response.
 const MOST_ERRORS: usize = 64;
@@ -200,12 +206,11 @@ impl Errors {
             return;
         }
         let has_names = has_rule(schema, KEYS_ARE_NAMES);
-        let name = json!({"minLength": 1, "maxLength": QUALIFIED_NAME_MAX, "pattern": LABEL});
         for (key, value) in map {
             let path = Path::Field(path, key);
             let old = old.and_then(|old| old.get(key));
             if has_names && old.is_none() {
-                self.check_text(&path, &name, key);
+                self.check_text(&path, &KEY, key);
             }
             self.check(&path, &schema["additionalProperties"], value, old);
         }
