@@ -13,7 +13,7 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Error};
 use quartet_operator::api::conversion::hub_spec;
-use quartet_operator::api::shape::{Characters, Shape};
+use quartet_operator::api::limits::{LABEL, NAME, QUALIFIED_NAME_MAX, VISIBLE};
 use quartet_operator::api::{Kind, Status, Version};
 use quartet_operator::operators::{OPERATORS, Operator, Resource, SERVICE, Settings};
 use quartet_operator::packaging::{crd, kinds, sample};
@@ -113,32 +113,51 @@ impl Served {
     }
 }
 
-/// Returns a value with every field of `shape` set, within every bound. A text that must match a regular
+/// Whether the value is text that must match a regular expression of which only the API server knows
+/// what it matches.
+fn must_match(schema: &Value) -> bool {
+    let pattern = schema["pattern"].as_str();
+    pattern.is_some_and(|pattern| ![VISIBLE, LABEL, NAME].contains(&pattern))
+}
+
+/// Returns a bound of `schema` that is a number.
+fn bound(schema: &Value, name: &str) -> i64 {
+    schema[name].as_f64().expect("a bound") as i64
+}
+
+/// Returns a bound of `schema` that is a length.
+fn size(schema: &Value, name: &str) -> usize {
+    let size = schema[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("no {name} in {schema}"));
+    usize::try_from(size).expect("a size")
+}
+
+/// Returns a value with every field of `schema` set, within every bound. A text that must match a regular
 /// expression is null, which counts as absent: only the API server knows what matches.
-fn full(shape: &Shape) -> Value {
-    match shape {
-        Shape::Boolean => json!(true),
-        Shape::Integer { max, .. } => json!(max),
-        Shape::Text {
-            characters: Characters::Matching,
-            ..
-        } => Value::Null,
-        Shape::Text { max, .. } => json!("a".repeat(usize::from(*max))),
-        Shape::Time => json!("2026-11-21T06:39:00Z"),
+fn full(schema: &Value) -> Value {
+    if schema["x-kubernetes-int-or-string"] == true {
+        return json!("64Mi");
+    }
+    match schema["type"].as_str().expect("a type") {
+        "boolean" => json!(true),
+        "integer" => json!(bound(schema, "maximum")),
         // The last type of a Service is one that may have a node port.
-        Shape::Choice(choices) => json!(choices.last()),
-        Shape::Quantity => json!("64Mi"),
-        Shape::List { items, .. } => json!([full(items)]),
-        Shape::Map { values, .. } => json!({ "key": full(values) }),
-        Shape::Object { fields, .. } => {
-            let fields = fields.iter();
+        "string" if schema["enum"].is_array() => json!(schema["enum"].as_array().unwrap().last()),
+        "string" if must_match(schema) => Value::Null,
+        "string" => json!("a".repeat(size(schema, "maxLength"))),
+        "array" => json!([full(&schema["items"])]),
+        _ if schema["additionalProperties"].is_object() => {
+            json!({ "key": full(&schema["additionalProperties"]) })
+        }
+        _ => {
+            let fields = schema["properties"].as_object().expect("fields").iter();
             Value::Object(
                 fields
-                    .map(|field| (field.name.to_owned(), full(&field.shape)))
-                    .collect::<Map<_, _>>(),
+                    .map(|(name, field)| (name.clone(), full(field)))
+                    .collect(),
             )
         }
-        Shape::Unchecked => Value::Null,
     }
 }
 
@@ -152,98 +171,81 @@ fn blamed_by_the_api_server(field: String) -> String {
     map.map(str::to_owned).unwrap_or(field)
 }
 
-/// Collects values of `shape` at `pointer` that break one rule each, or none (`true`: valid).
-fn probes(shape: &Shape, pointer: &str, found: &mut Vec<(String, Option<Value>)>) {
-    let mut probe = |value: Value| found.push((pointer.to_owned(), Some(value)));
-    match shape {
-        Shape::Boolean => probe(json!("true")),
-        Shape::Integer { min, max } => {
-            [
-                json!(min - 1),
-                json!(min),
-                json!(max + 1),
-                json!("1"),
-                json!(true),
-                json!([]),
-            ]
-            .into_iter()
-            .for_each(probe);
+/// Collects values of `schema` at `pointer` that break one rule each, or none.
+fn probes(schema: &Value, pointer: &str, found: &mut Vec<(String, Option<Value>)>) {
+    let mut probe = |values: Value| {
+        for value in values.as_array().expect("values") {
+            found.push((pointer.to_owned(), Some(value.clone())));
         }
-        Shape::Text {
-            min,
-            max,
-            characters,
-        } => {
-            probe(json!("a".repeat(usize::from(*max) + 1)));
-            if !matches!(characters, Characters::Matching) {
-                probe(json!("a".repeat(usize::from(*min))));
+    };
+    if schema["x-kubernetes-int-or-string"] == true {
+        probe(json!([
+            "", "m", "-1", "1mi", "1e1000", "1 Gi", "100m", "1.5", "1E6", ".5"
+        ]));
+        return probe(json!([-1, 0, true, "1".repeat(33)]));
+    }
+    match schema["type"].as_str().expect("a type") {
+        "boolean" => probe(json!(["true"])),
+        "integer" => {
+            let [min, max] = ["minimum", "maximum"].map(|it| bound(schema, it));
+            probe(json!([min - 1, min, max + 1, "1", true, []]));
+        }
+        "string" if schema["enum"].is_array() => {
+            probe(schema["enum"].clone());
+            probe(json!(["Other", "", 1]));
+        }
+        "string" => {
+            probe(json!(["a".repeat(size(schema, "maxLength") + 1), 1]));
+            let min = schema["minLength"].as_u64().unwrap_or_default() as usize;
+            if min > 0 {
+                probe(json!([""]));
             }
-            probe(json!(1));
-            if *min > 0 {
-                probe(json!(""));
-            }
-            if let Characters::In { .. } = characters {
-                ["a b", "é", "a\n"]
-                    .into_iter()
-                    .for_each(|text| probe(json!(text)));
+            if !must_match(schema) {
+                probe(json!(["a".repeat(min)]));
+                if schema["pattern"].is_string() {
+                    probe(json!(["a b", "é", "a\n"]));
+                }
             }
         }
-        Shape::Time => {}
-        Shape::Choice(choices) => {
-            choices.iter().for_each(|choice| probe(json!(choice)));
-            [json!("Other"), json!(""), json!(1)]
-                .into_iter()
-                .for_each(probe);
-        }
-        Shape::Quantity => {
-            for text in [
-                "", "m", "-1", "1mi", "1e1000", "1 Gi", "100m", "1.5", "1E6", ".5",
-            ] {
-                probe(json!(text));
-            }
-            [json!(-1), json!(0), json!(true), json!("1".repeat(33))]
-                .into_iter()
-                .for_each(probe);
-        }
-        Shape::List { items, max, .. } => {
-            probe(json!({}));
-            probe(Value::Array(vec![full(items); usize::from(*max) + 1]));
-            probe(Value::Array(vec![full(items); 2]));
+        "array" => {
+            let items = &schema["items"];
+            let of_size = |size: usize| vec![full(items); size];
+            probe(json!([
+                {},
+                of_size(size(schema, "maxItems") + 1),
+                of_size(2)
+            ]));
             probes(items, &format!("{pointer}/0"), found);
         }
-        Shape::Map {
-            max,
-            values,
-            key_max,
-            ..
-        } => {
-            probe(json!([]));
-            let of_size = |size: u16| -> Value {
-                (0..size)
-                    .map(|index| (index.to_string(), full(values)))
-                    .collect::<Map<_, _>>()
-                    .into()
+        _ if schema["additionalProperties"].is_object() => {
+            let (values, max) = (
+                &schema["additionalProperties"],
+                size(schema, "maxProperties"),
+            );
+            let of_size = |size: usize| -> Value {
+                let entries = (0..size).map(|index| (index.to_string(), full(values)));
+                entries.collect::<Map<_, _>>().into()
             };
-            probe(of_size(*max));
-            probe(of_size(*max + 1));
-            let longest = "a".repeat(usize::from(*key_max));
+            probe(json!([[], of_size(max), of_size(max + 1)]));
+            let longest = "a".repeat(QUALIFIED_NAME_MAX.into());
             for key in [longest.as_str()].iter().chain(&WRONG_KEYS) {
-                probe(json!({ *key: full(values) }));
+                probe(json!([{ *key: full(values) }]));
             }
             probes(values, &format!("{pointer}/key"), found);
         }
-        Shape::Object { fields, .. } => {
-            probe(json!([]));
-            for field in fields {
-                let pointer = format!("{pointer}/{}", field.name);
-                if field.required || matches!(field.shape, Shape::Object { .. }) {
+        _ => {
+            probe(json!([[]]));
+            let required = schema["required"].as_array();
+            for (name, field) in schema["properties"].as_object().expect("fields") {
+                let pointer = format!("{pointer}/{name}");
+                let is_required = required.is_some_and(|it| it.contains(&json!(name)));
+                if is_required || field["properties"].is_object() {
                     found.push((pointer.clone(), None));
                 }
                 found.push((pointer.clone(), Some(Value::Null)));
-                probes(&field.shape, &pointer, found);
+                probes(field, &pointer, found);
             }
         }
-        Shape::Unchecked => panic!("{pointer}: nothing of ours is checked by the API server alone"),
     }
 }
 

@@ -1,10 +1,9 @@
 //! Custom resources of every kind and version: values within the bounds of their fields, just
-//! outside them, and of wrong types. The bounds are those of the product's own tables
-//! (`api::shape`), so that a new field is fuzzed at once.
+//! outside them, and of wrong types. The bounds are those of the schema, so that a new field is fuzzed at once.
 
 use arbitrary::{Result, Unstructured};
 use quartet_operator::api::conversion::{DATA_ANNOTATION, hub_spec};
-use quartet_operator::api::shape::{Characters, Field, Shape};
+use quartet_operator::api::limits::{LABEL, NAME, QUALIFIED_NAME_MAX, VISIBLE, allows};
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::operators::{
     OPERATORS, Observed, ObservedChild, ObservedPod, ObservedWorkload, Operator, Problem, Reason,
@@ -152,25 +151,32 @@ fn conversion_data(bytes: &mut Unstructured<'_>, kind: &Kind) -> Result<String> 
     })
 }
 
-/// A value for `shape`.
-fn shaped(bytes: &mut Unstructured<'_>, shape: &Shape, care: Care) -> Result<Value> {
+/// A value for `schema`.
+fn shaped(bytes: &mut Unstructured<'_>, schema: &Value, care: Care) -> Result<Value> {
     if care == Care::Loose && bytes.ratio(1, 12)? {
         return json::any(bytes);
     }
-    Ok(match shape {
-        Shape::Boolean => Value::from(bytes.arbitrary::<bool>()?),
-        Shape::Integer { min, max } => integer(bytes, *min, *max, care)?,
-        Shape::Text {
-            min,
-            max,
-            characters,
-        } => Value::from(text(bytes, *min, *max, characters, care)?),
-        Shape::Time => json!("2026-11-21T06:39:00Z"),
-        Shape::Choice(choices) => Value::from(bytes.choose(choices)?.as_str()),
-        Shape::Quantity => quantity(bytes)?,
-        Shape::List { items, max, .. } => {
-            let most = most(*max, care).min(bytes.int_in_range(0..=20)?);
-            let items = (0..most).map(|_| shaped(bytes, items, care));
+    if schema["x-kubernetes-int-or-string"] == true {
+        return quantity(bytes);
+    }
+    Ok(match schema["type"].as_str().unwrap_or_default() {
+        "boolean" => Value::from(bytes.arbitrary::<bool>()?),
+        "integer" => {
+            let [min, max] = ["minimum", "maximum"].map(|bound| &schema[bound]);
+            let bound = |bound: &Value| bound.as_f64().unwrap_or_default() as i64;
+            integer(bytes, bound(min), bound(max), care)?
+        }
+        "string" => match schema["enum"].as_array() {
+            Some(choices) => bytes.choose(choices)?.clone(),
+            None => {
+                let pattern = schema["pattern"].as_str().unwrap_or_default();
+                let (min, max) = (size(schema, "minLength"), size(schema, "maxLength"));
+                Value::from(text(bytes, min, max, pattern, care)?)
+            }
+        },
+        "array" => {
+            let most = most(schema, "maxItems", care).min(bytes.int_in_range(0..=20)?);
+            let items = (0..most).map(|_| shaped(bytes, &schema["items"], care));
             let mut items: Vec<Value> = items.collect::<Result<_>>()?;
             if care == Care::Kept {
                 // Items may be equal in the key of the list.
@@ -178,51 +184,52 @@ fn shaped(bytes: &mut Unstructured<'_>, shape: &Shape, care: Care) -> Result<Val
             }
             Value::Array(items)
         }
-        Shape::Map {
-            max,
-            key_max,
-            key_characters,
-            values,
-        } => {
-            let most = most(*max, care).min(bytes.int_in_range(0..=20)?);
-            let entries = (0..most).map(|_| {
-                let key = match bytes.ratio(1, 2)? {
-                    true => (*bytes.choose(&["cpu", "memory"])?).to_owned(),
-                    false => text(bytes, 1, *key_max, key_characters, care)?,
-                };
-                Ok((key, shaped(bytes, values, care)?))
-            });
-            Value::Object(entries.collect::<Result<Map<_, _>>>()?)
-        }
-        Shape::Object { fields, .. } => {
-            let mut object = Map::new();
-            for field in fields {
-                if let Some(value) = field_value(bytes, field, care)? {
-                    object.insert(field.name.to_owned(), value);
-                }
+        "object" => match schema.get("additionalProperties") {
+            Some(values) => {
+                let most = most(schema, "maxProperties", care).min(bytes.int_in_range(0..=20)?);
+                let entries = (0..most).map(|_| {
+                    let key = match bytes.ratio(1, 2)? {
+                        true => (*bytes.choose(&["cpu", "memory"])?).to_owned(),
+                        false => text(bytes, 1, QUALIFIED_NAME_MAX.into(), LABEL, care)?,
+                    };
+                    Ok((key, shaped(bytes, values, care)?))
+                });
+                Value::Object(entries.collect::<Result<Map<_, _>>>()?)
             }
-            if care == Care::Loose && bytes.ratio(1, 12)? {
-                object.insert(json::name(bytes)?, json::any(bytes)?);
-            }
-            Value::Object(object)
-        }
-        Shape::Unchecked => json::any(bytes)?,
+            None => object(bytes, schema, care)?,
+        },
+        _ => json::any(bytes)?,
     })
 }
 
-fn field_value(bytes: &mut Unstructured<'_>, field: &Field, care: Care) -> Result<Option<Value>> {
-    if field.required && care == Care::Kept {
-        return shaped(bytes, &field.shape, care).map(Some);
+fn object(bytes: &mut Unstructured<'_>, schema: &Value, care: Care) -> Result<Value> {
+    let required = schema["required"].as_array();
+    let mut object = Map::new();
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let is_required = required.is_some_and(|it| it.iter().any(|it| it == name));
+        let choice = match is_required && care == Care::Kept {
+            true => 4,
+            false => bytes.int_in_range(0..=7)?,
+        };
+        let value = match choice {
+            0..=2 => continue,
+            3 => Value::Null,
+            _ => shaped(bytes, field, care)?,
+        };
+        object.insert(name.clone(), value);
     }
-    Ok(match bytes.int_in_range(0..=7)? {
-        0..=2 => None,
-        3 => Some(Value::Null),
-        _ => Some(shaped(bytes, &field.shape, care)?),
-    })
+    if care == Care::Loose && bytes.ratio(1, 12)? {
+        object.insert(json::name(bytes)?, json::any(bytes)?);
+    }
+    Ok(Value::Object(object))
 }
 
-fn most(max: u16, care: Care) -> usize {
-    usize::from(max) + usize::from(care == Care::Loose)
+fn size(schema: &Value, bound: &str) -> usize {
+    schema[bound].as_u64().unwrap_or_default() as usize
+}
+
+fn most(schema: &Value, bound: &str, care: Care) -> usize {
+    size(schema, bound) + usize::from(care == Care::Loose)
 }
 
 fn integer(bytes: &mut Unstructured<'_>, min: i64, max: i64, care: Care) -> Result<Value> {
@@ -241,31 +248,30 @@ fn integer(bytes: &mut Unstructured<'_>, min: i64, max: i64, care: Care) -> Resu
 
 fn text(
     bytes: &mut Unstructured<'_>,
-    min: u16,
-    max: u16,
-    characters: &Characters,
+    min: usize,
+    max: usize,
+    pattern: &str,
     care: Care,
 ) -> Result<String> {
     if care == Care::Loose && bytes.ratio(1, 8)? {
         return json::text(bytes);
     }
     let length = match bytes.int_in_range(0..=7)? {
-        0 => usize::from(min),
-        1 => usize::from(max),
-        2 if care == Care::Loose => usize::from(max) + 1,
-        _ => usize::from(bytes.int_in_range(min..=max.min(min.saturating_add(8)))?),
+        0 => min,
+        1 => max,
+        2 if care == Care::Loose => max + 1,
+        _ => bytes.int_in_range(min..=max.min(min.saturating_add(8)))?,
     };
-    let Characters::In { ranges, .. } = characters else {
+    if ![VISIBLE, LABEL, NAME].contains(&pattern) {
         return Ok("m".repeat(length));
-    };
+    }
+    let characters: Vec<char> = ('!'..='~').filter(|it| allows(pattern, *it)).collect();
     let mut text = String::new();
     while text.len() < length {
-        let (first, last) = *bytes.choose(ranges)?;
-        let character = char::from_u32(bytes.int_in_range(u32::from(first)..=u32::from(last))?);
-        text.push(character.unwrap_or(first));
+        text.push(*bytes.choose(&characters)?);
         if bytes.is_empty() {
             // Long enough; when the input is used up, more bytes add nothing.
-            text.push_str(&String::from(first).repeat(length - text.len()));
+            text.push_str(&"a".repeat(length - text.len()));
         }
     }
     Ok(text)

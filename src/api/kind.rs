@@ -10,8 +10,7 @@ use kube::core::ApiResource;
 use serde_json::Value;
 
 use super::replicas::{Path, Pods};
-use super::shape::Shape;
-use super::validation::{FieldError, ServiceName, spec_errors};
+use super::validation::{FieldError, ServiceName, update_errors};
 
 /// Names and versions of one custom resource, and the pure functions on it.
 pub struct Kind {
@@ -63,8 +62,8 @@ pub struct Version {
     /// The CRD with only this version, as kube derives it from the Rust type. [`Kind::crd`]
     /// completes it.
     pub(super) derived: fn() -> CustomResourceDefinition,
-    /// Fields and bounds of its spec, read from its schema on first use.
-    pub spec: LazyLock<Shape>,
+    /// The schema of its spec, made on first use.
+    pub spec: LazyLock<Value>,
     /// Where the spec sets the number of pods.
     pub pods: Pods,
     /// Where the spec sets the node port, if this version has such a field.
@@ -76,7 +75,7 @@ pub struct Version {
 impl Version {
     /// A version of the Rust type `T` with the number of pods in `replicas`, and without a
     /// Service. `spec` computes [`Version::spec`].
-    pub(super) const fn new<T: CustomResourceExt>(name: &'static str, spec: fn() -> Shape) -> Self {
+    pub(super) const fn new<T: CustomResourceExt>(name: &'static str, spec: fn() -> Value) -> Self {
         Self {
             name,
             derived: T::crd,
@@ -131,7 +130,7 @@ impl Version {
     /// Every rule that `spec` violates, with the field names of this version. Total: takes any
     /// JSON; null stands for an absent spec.
     pub fn validate(&self, spec: &Value) -> Vec<FieldError> {
-        spec_errors(&self.spec, spec)
+        update_errors(&self.spec, spec, None)
     }
 }
 

@@ -1,18 +1,33 @@
-//! Patterns and lengths of texts in the API. Used by the attributes of fields, the schemas and the
+//! Bounds of numbers and texts in the API. Used by the attributes of fields, the schemas and the
 //! validation.
 
+/// Largest integer that a JSON reader with 64-bit floats represents exactly, 2^53 − 1. The
+/// Kubernetes API conventions ask for this limit.
+pub const INT64_MAX: i64 = (1 << 53) - 1;
+
 /// Printable ASCII without the space: image references.
-pub(super) const VISIBLE: &str = "^[!-~]*$";
+pub const VISIBLE: &str = "^[!-~]*$";
 /// Label keys and values, taint keys, names.
-pub(super) const LABEL: &str = r"^[A-Za-z0-9\-./_]*$";
+pub const LABEL: &str = r"^[A-Za-z0-9\-./_]*$";
 /// Names of objects: DNS subdomains.
-pub(super) const NAME: &str = r"^[a-z0-9\-.]*$";
+pub const NAME: &str = r"^[a-z0-9\-.]*$";
 
 /// Longest image reference.
 pub const IMAGE_MAX: u16 = 512;
 /// Longest DNS subdomain (RFC 1123), the limit for names of most objects.
-pub(super) const NAME_MAX: u16 = 253;
+pub const NAME_MAX: u16 = 253;
 /// Longest DNS label: label values and names of Services.
-pub(super) const LABEL_MAX: u16 = 63;
+pub const LABEL_MAX: u16 = 63;
 /// Longest qualified name: an optional DNS subdomain, `/`, and a label.
-pub(super) const QUALIFIED_NAME_MAX: u16 = NAME_MAX + 1 + LABEL_MAX;
+pub const QUALIFIED_NAME_MAX: u16 = NAME_MAX + 1 + LABEL_MAX;
+
+/// Reports whether a text that must match `pattern` may contain `character`. Only the API server
+/// checks other patterns than these.
+pub fn allows(pattern: &str, character: char) -> bool {
+    match pattern {
+        VISIBLE => matches!(character, '!'..='~'),
+        LABEL => matches!(character, 'A'..='Z' | 'a'..='z' | '0'..='9' | '-' | '.' | '/' | '_'),
+        NAME => matches!(character, 'a'..='z' | '0'..='9' | '-' | '.'),
+        _ => true,
+    }
+}

@@ -10,9 +10,7 @@ pub mod raw;
 pub mod replicas;
 pub mod rules;
 pub mod schema;
-pub mod shape;
 pub mod status;
-pub mod transition;
 pub mod validation;
 pub mod workload;
 

@@ -50,10 +50,12 @@ impl<'a> Members<'a> {
         text(self.0.get(name)?)
     }
 
-    /// The names, and the content of those that are strings.
-    pub fn texts(&self) -> impl Iterator<Item = (&str, Option<Cow<'_, str>>)> {
-        let members = self.0.iter();
-        members.map(|(name, value)| (name.as_ref(), text(value)))
+    /// Bytes of the names and of the content of those that are strings, without the member `other`.
+    pub fn bytes_beside(&self, other: &str) -> usize {
+        let members = self.0.iter().filter(|(name, _)| *name != other);
+        members
+            .map(|(name, value)| name.len() + text(value).map_or(0, |value| value.len()))
+            .sum()
     }
 
     /// Adds or replaces a member.

@@ -2,8 +2,6 @@
 //! it into the form of controller-gen where the derived one differs. Also defines the
 //! schemas of maps and enums that attributes of fields use.
 
-mod of_schema;
-
 use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -13,14 +11,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
-pub use of_schema::of_schema;
-
 use super::kind::{Kind, Version};
-use super::limits::{LABEL, LABEL_MAX, QUALIFIED_NAME_MAX};
+use super::limits::{INT64_MAX, LABEL, LABEL_MAX};
 use super::quantity;
 use super::replicas::{Path, Pods};
-use super::rules::KeyRule;
-use super::shape::{INT64_MAX, Shape};
+use super::rules::{KEYS_ARE_NAMES, KEYS_MESSAGE};
 use super::validation::SERVICE_NAME_MESSAGE;
 
 /// The category of all kinds: `kubectl get quartet`.
@@ -57,16 +52,12 @@ pub(super) fn quantities(_: &mut SchemaGenerator) -> Schema {
 
 /// A map of at most `max` entries with qualified names as keys.
 fn map(max: u16, values: &Schema) -> Schema {
-    let keys = KeyRule {
-        max: QUALIFIED_NAME_MAX,
-        pattern: LABEL,
-    };
     json_schema!({
         "type": "object",
         "additionalProperties": values,
         "maxProperties": max,
         // CRDs may not use `propertyNames` of OpenAPI.
-        "x-kubernetes-validations": [{"rule": keys.cel(), "message": keys.message()}],
+        "x-kubernetes-validations": [{"rule": KEYS_ARE_NAMES, "message": KEYS_MESSAGE}],
     })
 }
 
@@ -77,12 +68,10 @@ impl Kind {
     }
 
     /// Computes [`Version::spec`].
-    pub(super) fn spec_of(&self, version: &Version) -> Shape {
-        let mut crd = self.crd(version);
-        let schema = crd.spec.versions.pop().and_then(|version| version.schema);
-        let root = schema.and_then(|schema| schema.open_api_v3_schema);
-        let spec = root.and_then(|root| root.properties?.remove("spec"));
-        spec.map_or(Shape::Unchecked, |spec| of_schema(&spec))
+    pub(super) fn spec_of(&self, version: &Version) -> Value {
+        let crd = serde_json::to_value(self.crd(version)).unwrap_or_default();
+        let spec = crd.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec");
+        spec.cloned().unwrap_or_default()
     }
 }
 

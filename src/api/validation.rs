@@ -1,52 +1,38 @@
 //! Checks a spec against the rules of its schema. Errors have the form of the API server's. Pure
-//! and total: takes any JSON. Depends on [`super::shape`] only.
+//! and total: takes any JSON.
 
 mod field_error;
 mod service_name;
 
-use serde_json::{Map, Value};
+use std::sync::LazyLock;
+
+use serde_json::{Map, Number, Value, json};
 
 use field_error::Path;
 pub use field_error::{ErrorReason, FieldError};
 pub(super) use service_name::SERVICE_NAME_MESSAGE;
 pub use service_name::{ServiceName, service_name_error};
 
+use super::limits::{INT64_MAX, LABEL, QUALIFIED_NAME_MAX, allows};
 use super::quantity;
-use super::rules::Rule;
-use super::shape::{Characters, Field, INT64_MAX, Merge, Shape};
+use super::rules::{
+    KEYS_ARE_NAMES, NODE_PORT_HAS_ITS_TYPE, NODE_PORT_MESSAGE, node_port_has_its_type,
+};
 use crate::bounded::{MOST_QUOTED, beginning_of, shortened};
 
-/// Every rule that `spec` violates. Null stands for an absent spec.
-pub fn spec_errors(shape: &Shape, spec: &Value) -> Vec<FieldError> {
-    errors_since(shape, spec, None)
-}
-
-/// The rules that an update to `new` violates, or a creation, where there is no `old`. An unchanged
-/// value passes even if a newer rule forbids it, since such an object could otherwise never be
-/// updated. This is the ratcheting validation of the API server (KEP-4008), including its way to
-/// match items of lists. `old` is called only if it can make a difference.
-pub fn update_errors<'o>(
-    shape: &Shape,
-    new: &Value,
-    old: impl FnOnce() -> Option<&'o Value>,
-) -> Vec<FieldError> {
-    let errors = spec_errors(shape, new);
-    if errors.is_empty() && !shape.has_transitions() {
-        return errors;
-    }
-    old().map_or(errors, |old| errors_since(shape, new, Some(old)))
-}
-
-fn errors_since(shape: &Shape, spec: &Value, old: Option<&Value>) -> Vec<FieldError> {
+/// The rules of `schema` that an update to `new` violates, or a creation, where there is no `old`. Null
+/// stands for an absent spec.
+///
+/// An unchanged value passes even if a newer rule forbids it, since such an object could otherwise
+/// never be updated. This is the ratcheting validation of the API server (KEP-4008), including its
+/// way to match items of lists. What the schema says in a way that this module does not know, only
+/// the API server checks; none of our specs has such a rule.
+pub fn update_errors(schema: &Value, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Errors::default();
-    if old == Some(spec) {
-        return errors.found;
-    }
-    let path = Path::Spec;
-    if spec.is_null() {
-        errors.add(&path, ErrorReason::Required, None, String::new());
+    if new.is_null() && old != Some(new) {
+        errors.add(&Path::Spec, ErrorReason::Required, None, String::new());
     } else {
-        errors.check(&path, shape, spec, old);
+        errors.check(&Path::Spec, schema, new, old);
     }
     errors.found
 }
@@ -56,6 +42,10 @@ fn errors_since(shape: &Shape, spec: &Value, old: Option<&Value>) -> Vec<FieldEr
 struct Errors {
     found: Vec<FieldError>,
 }
+
+/// The schema of a key for which [`KEYS_ARE_NAMES`] holds.
+static KEY: LazyLock<Value> =
+    LazyLock::new(|| json!({"minLength": 1, "maxLength": QUALIFIED_NAME_MAX, "pattern": LABEL}));
 
 /// Largest number of errors in one response.
 const MOST_ERRORS: usize = 64;
@@ -78,89 +68,36 @@ impl Errors {
     }
 
     /// `old` is the previous value, if there was one.
-    fn check(&mut self, path: &Path<'_>, shape: &Shape, value: &Value, old: Option<&Value>) {
+    fn check(&mut self, path: &Path<'_>, schema: &Value, value: &Value, old: Option<&Value>) {
         if old == Some(value) {
             return;
         }
-        match (shape, value) {
-            (Shape::Unchecked, _)
-            | (Shape::Boolean, Value::Bool(_))
-            | (Shape::Time, Value::String(_)) => {}
-            (Shape::Integer { min, max }, Value::Number(number)) if !number.is_f64() => {
-                // An unsigned number that does not fit is larger than any bound.
-                let number = number.as_i64().unwrap_or(i64::MAX);
-                if number < *min {
-                    let detail = format!("must be greater than or equal to {min}");
-                    self.invalid(path, value.clone(), detail);
-                } else if number > *max {
-                    let detail = format!("must be less than or equal to {max}");
-                    self.invalid(path, value.clone(), detail);
-                }
+        if schema["x-kubernetes-int-or-string"] == true {
+            return self.check_quantity(path, value);
+        }
+        let Some(expected) = schema["type"].as_str() else {
+            return;
+        };
+        match (expected, value) {
+            ("number", _) | ("boolean", Value::Bool(_)) => {}
+            ("integer", Value::Number(number)) if !number.is_f64() => {
+                self.check_integer(path, schema, number);
             }
-            (
-                Shape::Text {
-                    min,
-                    max,
-                    characters,
-                },
-                Value::String(text),
-            ) => self.check_text(path, (*min, *max), characters, text),
-            (Shape::Choice(choices), Value::String(text)) => {
-                if !choices.contains(text) {
-                    let all: Vec<String> = choices.iter().map(|it| format!("{it:?}")).collect();
-                    let detail = format!("supported values: {}", all.join(", "));
-                    self.add(path, ErrorReason::NotSupported, Some(value.clone()), detail);
-                }
+            ("string", Value::String(text)) => match schema["enum"].as_array() {
+                Some(choices) => self.check_choice(path, choices, value),
+                None => self.check_text(path, schema, text),
+            },
+            ("array", Value::Array(list)) => {
+                self.check_list(path, schema, list, old.and_then(Value::as_array));
             }
-            (Shape::Quantity, Value::String(text)) => {
-                let is_valid = text.len() <= quantity::MAX_LENGTH && quantity::is_valid(text);
-                self.check_quantity(path, is_valid, value);
-            }
-            (Shape::Quantity, Value::Number(number)) if !number.is_f64() => {
-                let number = number.as_i64();
-                let is_valid = number.is_some_and(|number| (0..=INT64_MAX).contains(&number));
-                self.check_quantity(path, is_valid, value);
-            }
-            (Shape::List { items, max, merge }, Value::Array(list)) => {
-                let old = old.and_then(Value::as_array);
-                self.check_list(path, (items, merge), *max, list, old);
-            }
-            (
-                Shape::Map {
-                    max,
-                    key_max,
-                    key_characters,
-                    values,
-                },
-                Value::Object(map),
-            ) => {
-                if map.len() > usize::from(*max) {
-                    return self.too_many(path, map.len(), *max);
-                }
+            ("object", Value::Object(object)) => {
                 let old = old.and_then(Value::as_object);
-                for (key, value) in map {
-                    let path = Path::Field(path, key);
-                    let old = old.and_then(|old| old.get(key));
-                    if old.is_none() {
-                        self.check_text(&path, (1, *key_max), key_characters, key);
-                    }
-                    self.check(&path, values, value, old);
+                match schema.get("additionalProperties") {
+                    Some(_) => self.check_map(path, schema, object, old),
+                    None => self.check_object(path, schema, object, old),
                 }
             }
-            (Shape::Object { fields, rules }, Value::Object(object)) => {
-                let old = old.and_then(Value::as_object);
-                self.check_object(path, fields, rules, object, old);
-            }
-            (Shape::Boolean, _) => self.wrong_type(path, "boolean", value),
-            (Shape::Integer { .. }, _) => self.wrong_type(path, "integer", value),
-            (Shape::Text { .. } | Shape::Time | Shape::Choice(_), _) => {
-                self.wrong_type(path, "string", value);
-            }
-            (Shape::Quantity, _) => self.wrong_type(path, "integer,string", value),
-            (Shape::List { .. }, _) => self.wrong_type(path, "array", value),
-            (Shape::Map { .. } | Shape::Object { .. }, _) => {
-                self.wrong_type(path, "object", value);
-            }
+            _ => self.wrong_type(path, expected, value),
         }
     }
 
@@ -171,27 +108,54 @@ impl Errors {
         self.add(path, ErrorReason::TypeInvalid, Some(actual.into()), detail);
     }
 
-    fn check_text(
-        &mut self,
-        path: &Path<'_>,
-        (min, max): (u16, u16),
-        characters: &Characters,
-        text: &str,
-    ) {
-        let length = text.chars().count();
-        if length > usize::from(max) {
+    fn check_integer(&mut self, path: &Path<'_>, schema: &Value, number: &Number) {
+        // Bounds are within 2^53, so that the comparison is exact.
+        let value = number.as_f64().unwrap_or_default();
+        let min = schema["minimum"].as_f64().unwrap_or(f64::MIN);
+        let max = schema["maximum"].as_f64().unwrap_or(f64::MAX);
+        if value < min {
+            let detail = format!("must be greater than or equal to {min}");
+            self.invalid(path, number.clone().into(), detail);
+        } else if value > max {
+            let detail = format!("must be less than or equal to {max}");
+            self.invalid(path, number.clone().into(), detail);
+        }
+    }
+
+    fn check_choice(&mut self, path: &Path<'_>, choices: &[Value], value: &Value) {
+        if !choices.contains(value) {
+            let all: Vec<String> = choices.iter().map(Value::to_string).collect();
+            let detail = format!("supported values: {}", all.join(", "));
+            self.add(path, ErrorReason::NotSupported, Some(value.clone()), detail);
+        }
+    }
+
+    fn check_text(&mut self, path: &Path<'_>, schema: &Value, text: &str) {
+        let max = schema["maxLength"].as_u64().unwrap_or(u64::MAX);
+        let min = schema["minLength"].as_u64().unwrap_or(0);
+        let pattern = schema["pattern"].as_str().unwrap_or_default();
+        let length = text.chars().count() as u64;
+        if length > max {
             let detail = format!("may not be more than {max} bytes");
             self.add(path, ErrorReason::TooLong, None, detail);
-        } else if length < usize::from(min) {
+        } else if length < min {
             let detail = format!("must be at least {min} chars long");
             self.invalid(path, shortened(text).into(), detail);
-        } else if !characters.allow(text) {
-            let detail = format!("must match '{}'", characters.pattern().unwrap_or_default());
+        } else if !text.chars().all(|character| allows(pattern, character)) {
+            let detail = format!("must match '{pattern}'");
             self.invalid(path, shortened(text).into(), detail);
         }
     }
 
-    fn check_quantity(&mut self, path: &Path<'_>, is_valid: bool, value: &Value) {
+    fn check_quantity(&mut self, path: &Path<'_>, value: &Value) {
+        let is_valid = match value {
+            Value::String(text) => text.len() <= quantity::MAX_LENGTH && quantity::is_valid(text),
+            Value::Number(number) if !number.is_f64() => {
+                let number = number.as_i64();
+                number.is_some_and(|number| (0..=INT64_MAX).contains(&number))
+            }
+            _ => return self.wrong_type(path, "integer,string", value),
+        };
         if !is_valid {
             let detail = "must be a quantity that is not negative, such as 100m, 0.5 or 64Mi";
             self.invalid(path, value.clone(), detail.to_owned());
@@ -201,31 +165,29 @@ impl Errors {
     fn check_list(
         &mut self,
         path: &Path<'_>,
-        (items, merge): (&Shape, &Merge),
-        max: u16,
+        schema: &Value,
         list: &[Value],
         old: Option<&Vec<Value>>,
     ) {
-        if list.len() > usize::from(max) {
-            return self.too_many(path, list.len(), max);
+        if self.has_too_many(path, &schema["maxItems"], list.len()) {
+            return;
         }
         let identity = |item: &Value| -> Option<Vec<Value>> {
-            match merge {
-                Merge::Atomic => None,
-                Merge::Set => Some(vec![item.clone()]),
-                Merge::Map(keys) => keys.iter().map(|key| item.get(key).cloned()).collect(),
+            match schema["x-kubernetes-list-type"].as_str()? {
+                "set" => Some(vec![item.clone()]),
+                "map" => {
+                    let keys = schema["x-kubernetes-list-map-keys"].as_array()?.iter();
+                    keys.map(|key| item.get(key.as_str()?).cloned()).collect()
+                }
+                _ => None,
             }
         };
         for (index, item) in list.iter().enumerate() {
             let path = Path::Item(path, index);
             let own = identity(item);
             let is_same = |other: &&Value| own.is_some() && identity(other) == own;
-            self.check(
-                &path,
-                items,
-                item,
-                old.and_then(|old| old.iter().find(is_same)),
-            );
+            let old = old.and_then(|old| old.iter().find(is_same));
+            self.check(&path, &schema["items"], item, old);
             if list.iter().take(index).any(|earlier| is_same(&earlier)) {
                 let item = Some(item.clone());
                 self.add(&path, ErrorReason::Duplicate, item, String::new());
@@ -233,65 +195,79 @@ impl Errors {
         }
     }
 
+    fn check_map(
+        &mut self,
+        path: &Path<'_>,
+        schema: &Value,
+        map: &Map<String, Value>,
+        old: Option<&Map<String, Value>>,
+    ) {
+        if self.has_too_many(path, &schema["maxProperties"], map.len()) {
+            return;
+        }
+        let has_names = has_rule(schema, KEYS_ARE_NAMES);
+        for (key, value) in map {
+            let path = Path::Field(path, key);
+            let old = old.and_then(|old| old.get(key));
+            if has_names && old.is_none() {
+                self.check_text(&path, &KEY, key);
+            }
+            self.check(&path, &schema["additionalProperties"], value, old);
+        }
+    }
+
     fn check_object(
         &mut self,
         path: &Path<'_>,
-        fields: &[Field],
-        rules: &[&Rule],
+        schema: &Value,
         object: &Map<String, Value>,
         old: Option<&Map<String, Value>>,
     ) {
         let before = self.found.len();
-        for field in fields {
-            let old = old.map(|old| old.get(&field.name));
-            self.check_field(path, field, object.get(&field.name), old);
-        }
-        if self.found.len() > before {
-            // Rules over several fields are checked only if each field is valid.
-            return;
-        }
-        for rule in rules.iter().filter(|rule| !(rule.holds)(object)) {
-            let value = object.get(rule.field);
-            let was_violated = |old: &Map<_, _>| !(rule.holds)(old) && old.get(rule.field) == value;
-            if !old.is_some_and(was_violated) {
-                let (path, detail) = (Path::Field(path, rule.field), rule.message.to_owned());
-                self.add(&path, ErrorReason::Invalid, value.cloned(), detail);
-            }
-        }
-    }
-
-    /// `old` is the previous value of the field; the outer `None` means that there was no object.
-    fn check_field(
-        &mut self,
-        parent: &Path<'_>,
-        field: &Field,
-        value: Option<&Value>,
-        old: Option<Option<&Value>>,
-    ) {
-        let is_set = |value: &&Value| !value.is_null();
-        let was_missing = old.is_some_and(|old| old.filter(is_set).is_none());
-        let path = Path::Field(parent, &field.name);
-        // A null counts as not set; the API server drops it, too.
-        let Some(value) = value.filter(is_set) else {
-            if field.required && !was_missing {
+        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+            // A null counts as not set; the API server drops it, too.
+            let is_set = |value: &&Value| !value.is_null();
+            let previous = old.and_then(|old| old.get(name)).filter(is_set);
+            let path = Path::Field(path, name);
+            if let Some(value) = object.get(name).filter(is_set) {
+                self.check(&path, field, value, previous);
+            } else if is_required(schema, name) && (old.is_none() || previous.is_some()) {
                 self.add(&path, ErrorReason::Required, None, String::new());
             }
+        }
+        // Rules over several fields are checked only if each field is valid.
+        if self.found.len() > before || !has_rule(schema, NODE_PORT_HAS_ITS_TYPE) {
             return;
-        };
-        let before = self.found.len();
-        let old = old.flatten().filter(is_set);
-        self.check(&path, &field.shape, value, old);
-        let violated = field.transition.zip(old);
-        let violated = violated.filter(|(rule, old)| !rule.allows(old, value));
-        if let Some((rule, _)) = violated.filter(|_| self.found.len() == before) {
-            self.invalid(&path, value.clone(), rule.message().to_owned());
+        }
+        let port = object.get("nodePort");
+        let was_violated =
+            |old: &Map<String, Value>| !node_port_has_its_type(old) && old.get("nodePort") == port;
+        if !node_port_has_its_type(object) && !old.is_some_and(was_violated) {
+            let (path, detail) = (Path::Field(path, "nodePort"), NODE_PORT_MESSAGE.to_owned());
+            self.add(&path, ErrorReason::Invalid, port.cloned(), detail);
         }
     }
 
-    fn too_many(&mut self, path: &Path<'_>, actual: usize, max: u16) {
-        let detail = format!("must have at most {max} items");
-        self.add(path, ErrorReason::TooMany, Some(actual.into()), detail);
+    fn has_too_many(&mut self, path: &Path<'_>, max: &Value, actual: usize) -> bool {
+        let max = max.as_u64().unwrap_or(u64::MAX);
+        let is_too_many = actual as u64 > max;
+        if is_too_many {
+            let detail = format!("must have at most {max} items");
+            self.add(path, ErrorReason::TooMany, Some(actual.into()), detail);
+        }
+        is_too_many
     }
+}
+
+fn is_required(schema: &Value, name: &str) -> bool {
+    let required = schema["required"].as_array();
+    required.is_some_and(|required| required.iter().any(|it| it == name))
+}
+
+/// Reports whether the schema has this CEL expression.
+fn has_rule(schema: &Value, cel: &str) -> bool {
+    let rules = schema["x-kubernetes-validations"].as_array();
+    rules.is_some_and(|rules| rules.iter().any(|rule| rule["rule"] == cel))
 }
 
 /// The part of a value that an error quotes, so that the error is not as long as the review.
@@ -325,4 +301,4 @@ fn type_name(value: &Value) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -11,10 +11,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::limits::{IMAGE_MAX, LABEL, LABEL_MAX, NAME, NAME_MAX, QUALIFIED_NAME_MAX, VISIBLE};
-use super::rules::NODE_PORT_HAS_ITS_TYPE;
+use super::limits::{
+    IMAGE_MAX, INT64_MAX, LABEL, LABEL_MAX, NAME, NAME_MAX, QUALIFIED_NAME_MAX, VISIBLE,
+};
+use super::rules::{NODE_PORT_HAS_ITS_TYPE, NODE_PORT_MESSAGE};
 use super::schema::{choice_of, labels, quantities};
-use super::shape::INT64_MAX;
 
 /// Number of pods, image and settings of the pods; part of the storage version of every kind whose
 /// pods are counted.
@@ -169,7 +170,9 @@ pub enum PodSecurity {
 /// The Service of the pods.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = NODE_PORT_HAS_ITS_TYPE.in_schema()))]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": NODE_PORT_HAS_ITS_TYPE, "fieldPath": ".nodePort", "message": NODE_PORT_MESSAGE,
+}]))]
 pub struct ServiceSpec {
     /// Type of the Service: ClusterIP is reachable inside the cluster, NodePort also on a port of
     /// each node, LoadBalancer also from outside. Default: ClusterIP.

@@ -66,12 +66,18 @@ pub enum ChildState {
 pub trait ChildObject:
     Resource<Scope = NamespaceResourceScope> + Metadata<Ty = ObjectMeta> + Serialize
 {
-    /// Whether the type creates pods. If so, its state must be [`ChildState::Workload`].
-    const HAS_PODS: bool;
+    /// Whether the type creates pods, as a Deployment does.
+    const HAS_PODS: bool = false;
 
     /// The state of an object that the API server sent, without its `spec.template` and `managedFields`.
-    /// Total: a missing field, or one of a wrong type, counts as absent.
-    fn observe(object: &Value) -> ChildState;
+    /// Total: a missing field, or one of a wrong type, counts as absent. Of a type that creates pods it
+    /// must be [`ChildState::Workload`].
+    fn observe(object: &Value) -> ChildState {
+        match Self::HAS_PODS {
+            true => ChildState::Workload(Box::new(ObservedWorkload::of(Self::KIND, object))),
+            false => ChildState::Ready,
+        }
+    }
 
     /// The declaration of this type.
     const TYPE: ChildKind = &ChildType {
@@ -96,35 +102,15 @@ pub const CONFIG_MAP: ChildKind = <ConfigMap as ChildObject>::TYPE;
 
 impl ChildObject for Deployment {
     const HAS_PODS: bool = true;
-
-    fn observe(object: &Value) -> ChildState {
-        ChildState::Workload(Box::new(ObservedWorkload::of(Self::KIND, object)))
-    }
 }
 
 impl ChildObject for StatefulSet {
     const HAS_PODS: bool = true;
-
-    fn observe(object: &Value) -> ChildState {
-        ChildState::Workload(Box::new(ObservedWorkload::of(Self::KIND, object)))
-    }
 }
 
-impl ChildObject for Service {
-    const HAS_PODS: bool = false;
+impl ChildObject for Service {}
 
-    fn observe(_object: &Value) -> ChildState {
-        ChildState::Ready
-    }
-}
-
-impl ChildObject for ConfigMap {
-    const HAS_PODS: bool = false;
-
-    fn observe(_object: &Value) -> ChildState {
-        ChildState::Ready
-    }
-}
+impl ChildObject for ConfigMap {}
 
 impl PartialEq for ChildType {
     fn eq(&self, other: &Self) -> bool {

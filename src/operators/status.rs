@@ -24,7 +24,7 @@ use super::child::ChildSummary;
 use super::observed::{Observed, ObservedChild, Problem, Reason};
 use super::observed_workload::ObservedWorkload;
 use super::operator::{Resource, Summary, ValidationError};
-use crate::api::shape::INT64_MAX;
+use crate::api::limits::INT64_MAX;
 use crate::api::status::NODES_MAX;
 use crate::api::{Condition, Status};
 

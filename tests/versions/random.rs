@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use quartet_operator::api::conversion::convert;
-use quartet_operator::api::{Kind, Version, shape};
+use quartet_operator::api::{Kind, Version, limits};
 use quartet_operator::packaging::kinds;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use crate::environment::{TestEnv, collection, object, path};
 use crate::shared::BOTH_VERSIONS;
 
-#[path = "../../src/api/shape/tests/within.rs"]
+#[path = "../../src/api/validation/tests/within.rs"]
 mod within;
 
 /// Cases for each version of each kind; every object costs about twelve requests.

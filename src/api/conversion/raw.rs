@@ -129,10 +129,9 @@ fn take_data(metadata: &mut Members<'_>) -> Option<String> {
     annotations.json(DATA_ANNOTATION)?;
     let data = annotations.text(DATA_ANNOTATION).map(Cow::into_owned);
     annotations.remove(DATA_ANNOTATION);
-    let others = (!annotations.is_empty()).then(|| json(&annotations));
-    match others {
-        None => metadata.remove("annotations"),
-        Some(others) => metadata.set("annotations", others),
+    match annotations.is_empty() {
+        true => metadata.remove("annotations"),
+        false => metadata.set("annotations", json(&annotations)),
     }
     data
 }
@@ -150,10 +149,7 @@ fn put_data(object: &mut Envelope<'_>, data: &str) -> bool {
             Err(_) => return false,
         },
     };
-    let bytes = |(name, value): (&str, Option<Cow<'_, str>>)| {
-        name.len() + value.map_or(0, |value| value.len())
-    };
-    let others: usize = annotations.texts().map(bytes).sum();
+    let others = annotations.bytes_beside(DATA_ANNOTATION);
     if others + DATA_ANNOTATION.len() + data.len() > ANNOTATIONS_LIMIT_BYTES {
         return false;
     }

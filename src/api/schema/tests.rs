@@ -214,7 +214,7 @@ fn a_field_that_may_not_change_is_required_or_has_a_default() {
             );
         }
     }
-    let rule = crate::api::transition::Transition::Immutable.in_schema();
+    let rule = serde_json::json!([{"rule": "self == oldSelf", "message": "may not be changed"}]);
     let field = |default: Option<&str>| {
         serde_json::json!({
             "type": "string", "default": default, "x-kubernetes-validations": rule,

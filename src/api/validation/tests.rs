@@ -3,8 +3,12 @@ use serde_json::{Value, json};
 
 use super::{ErrorReason, service_name_error};
 use crate::api::conversion::tests::generators::{arbitrary_spec, kinds_and_versions};
-use crate::api::shape::tests::within;
-use crate::api::{Kind, Version, elasticweb, helloworld, memcached, nginx};
+use crate::api::{Kind, Version, elasticweb, helloworld, limits, memcached, nginx};
+
+mod schemas;
+mod within;
+
+pub(crate) use within::within;
 
 fn version_of(kind: &'static Kind, version: &str) -> &'static Version {
     kind.version(version).unwrap()
@@ -181,8 +185,8 @@ fn a_hostile_spec_gives_a_bounded_number_of_errors() {
 
 /// The errors for an update from `old` to `new`.
 fn said_of_update(kind: &'static Kind, version: &str, old: Value, new: Value) -> Vec<String> {
-    let shape = &version_of(kind, version).spec;
-    super::update_errors(shape, &new, || Some(&old))
+    let schema = &version_of(kind, version).spec;
+    super::update_errors(schema, &new, Some(&old))
         .iter()
         .map(ToString::to_string)
         .collect()
@@ -279,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn what_keeps_every_bound_of_its_shape_passes_or_breaks_a_rule_over_several_fields(
+    fn what_keeps_every_bound_of_its_schema_passes_or_breaks_a_rule_over_several_fields(
         (kind, version, spec) in kinds_and_versions()
             .prop_flat_map(|(kind, version)| (Just(kind), Just(version),
                 within(&version_of(kind, version).spec)))

@@ -22,7 +22,6 @@ use super::{
     ObservedWorkload, Operator, Resource, SERVICE, Settings, ValidationError, summary,
 };
 use crate::api::replicas::{Path, Pods};
-use crate::api::shape::Shape;
 use crate::api::validation::ServiceName;
 use crate::api::{Condition, Kind, Status, conversion};
 use crate::merge::merge;
@@ -61,13 +60,10 @@ fn sample_spec(kind: &Kind) -> Value {
 
 /// The required fields of the hub sample, and this number of pods.
 pub(crate) fn smallest_spec(kind: &Kind, pods: i64) -> Value {
-    let Shape::Object { fields, .. } = &*kind.hub.spec else {
-        panic!("the spec of {kind:?} is an object");
-    };
+    let required = kind.hub.spec["required"].as_array();
     let mut spec = sample_spec(kind);
     if let Value::Object(members) = &mut spec {
-        let is_required = |name: &str| fields.iter().any(|it| it.required && it.name == name);
-        members.retain(|name, _| is_required(name));
+        members.retain(|name, _| required.is_some_and(|it| it.contains(&json!(name))));
     }
     merge(&mut spec, asking_for(kind, pods));
     spec

@@ -8,7 +8,7 @@ use super::rules::{Resource, Write};
 use crate::api::conversion::{
     self, ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, DATA_LIMIT_BYTES, data_needed,
 };
-use crate::api::validation::{ErrorReason, FieldError, spec_errors, update_errors};
+use crate::api::validation::{ErrorReason, FieldError, update_errors};
 
 fn error(field: &str, reason: ErrorReason, detail: String) -> FieldError {
     FieldError {
@@ -45,8 +45,8 @@ impl Write<'_, '_> {
         let converted = |spec, data| conversion::other_spec(kind, version, spec, data);
         let with_data = converted(&self.new.spec, Some(data.as_str()));
         let before = old.map(|old| converted(&old.spec, old_data.as_deref()));
-        let errors = update_errors(&other.spec, &with_data, || before.as_ref());
-        let own = spec_errors(&other.spec, &converted(&self.new.spec, None));
+        let errors = update_errors(&other.spec, &with_data, before.as_ref());
+        let own = other.validate(&converted(&self.new.spec, None));
         errors
             .into_iter()
             .filter(|error| !own.contains(error))

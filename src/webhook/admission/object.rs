@@ -117,13 +117,7 @@ impl<'a> Object<'a> {
 
     /// Bytes of the other annotations, keys and values.
     pub(super) fn other_annotations_bytes(&self) -> usize {
-        let annotations = self.annotations();
-        let others = annotations
-            .texts()
-            .filter(|(name, _)| *name != DATA_ANNOTATION);
-        others
-            .map(|(name, value)| name.len() + value.map_or(0, |value| value.len()))
-            .sum()
+        self.annotations().bytes_beside(DATA_ANNOTATION)
     }
 }
 

@@ -143,7 +143,7 @@ impl<'r, 'a> Write<'r, 'a> {
 
     fn check(&self, subject: &Subject) -> Result<(), Rejected> {
         let (schema, spec) = (&self.admission.version.spec, &self.new.spec);
-        let errors = update_errors(schema, spec, || Some(&self.old()?.spec));
+        let errors = update_errors(schema, spec, self.old().map(|old| &old.spec));
         subject.check("invalid", errors)?;
         subject.check("replicas_over_limit", self.replicas_error())?;
         subject.check("service_name", self.name_error(&subject.name))?;

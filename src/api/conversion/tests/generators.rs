@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::object;
 use crate::api::conversion::DATA_ANNOTATION;
-use crate::api::shape::tests::within;
+use crate::api::validation::tests::within;
 use crate::api::{Kind, Version};
 use crate::operators::tests::kinds;
 

@@ -1,15 +1,15 @@
 //! The limits of the data of a conversion: what is left out beyond them, and that the data of every
 //! valid object is below.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{converted, object};
 use crate::api::conversion::{
     ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, DATA_LIMIT_BYTES, MOST_VALUES, OMITTED, convert,
 };
+use crate::api::limits::{LABEL, QUALIFIED_NAME_MAX, allows};
 use crate::api::memcached;
 use crate::api::raw::has_at_most;
-use crate::api::shape::{Characters, Shape};
 use crate::operators::tests::kinds;
 
 #[test]
@@ -71,48 +71,45 @@ fn objects_without_a_place_for_the_annotation_still_convert() {
     }
 }
 
-/// The longest JSON within the bounds of `shape`.
-fn largest(shape: &Shape) -> Value {
-    let text = |max: u16, characters: &Characters| {
+/// The longest JSON within the bounds of `schema`.
+fn largest(schema: &Value) -> Value {
+    let size = |bound: &str| usize::try_from(schema[bound].as_u64().unwrap()).unwrap();
+    let text = |max: usize, pattern: &str| {
         // A quote is escaped once in the data, and its escape again in the object; the limit
         // applies to the data only.
-        let character = if characters.allow("\"") { "\"" } else { "a" };
-        character.repeat(usize::from(max))
+        let character = if allows(pattern, '"') { "\"" } else { "a" };
+        character.repeat(max)
     };
-    match shape {
-        Shape::Boolean => json!(false),
-        Shape::Integer { min, max } => json!(if min.to_string().len() > max.to_string().len() {
-            min
-        } else {
-            max
-        }),
-        Shape::Text {
-            max, characters, ..
-        } => json!(text(*max, characters)),
-        Shape::Time => json!("2026-11-21T06:39:00Z"),
-        Shape::Choice(choices) => json!(choices.iter().max_by_key(|choice| choice.len()).unwrap()),
-        Shape::Quantity => json!("1".repeat(crate::api::quantity::MAX_LENGTH)),
-        Shape::List { items, max, .. } => Value::Array(vec![largest(items); usize::from(*max)]),
-        Shape::Map {
-            max,
-            key_max,
-            key_characters,
-            values,
-        } => {
-            let key = text(*key_max, key_characters);
-            let entries =
-                (0..*max).map(|index| (format!("{index:03}{}", &key[3..]), largest(values)));
+    if schema["x-kubernetes-int-or-string"] == true {
+        return json!("1".repeat(crate::api::quantity::MAX_LENGTH));
+    }
+    match schema["type"].as_str().unwrap() {
+        "boolean" => json!(false),
+        "integer" => {
+            #[allow(clippy::cast_possible_truncation, reason = "bounds are within 2^53")]
+            let bounds = ["minimum", "maximum"].map(|it| schema[it].as_f64().unwrap() as i64);
+            json!(bounds.iter().max_by_key(|bound| bound.to_string().len()))
+        }
+        "string" => match schema["enum"].as_array() {
+            Some(choices) => json!(choices.iter().max_by_key(|it| it.to_string().len())),
+            None => {
+                let pattern = schema["pattern"].as_str().unwrap_or_default();
+                json!(text(size("maxLength"), pattern))
+            }
+        },
+        "array" => Value::Array(vec![largest(&schema["items"]); size("maxItems")]),
+        _ if schema["additionalProperties"].is_object() => {
+            let key = text(QUALIFIED_NAME_MAX.into(), LABEL);
+            let value = largest(&schema["additionalProperties"]);
+            let entries = 0..size("maxProperties");
+            let entries = entries.map(|index| (format!("{index:03}{}", &key[3..]), value.clone()));
             Value::Object(entries.collect())
         }
-        Shape::Object { fields, .. } => {
-            let fields = fields.iter();
-            Value::Object(
-                fields
-                    .map(|field| (field.name.to_owned(), largest(&field.shape)))
-                    .collect::<Map<_, _>>(),
-            )
+        _ => {
+            let fields = schema["properties"].as_object().unwrap().iter();
+            let fields = fields.map(|(name, field)| (name.clone(), largest(field)));
+            Value::Object(fields.collect())
         }
-        Shape::Unchecked => Value::Null,
     }
 }
 
