@@ -3,6 +3,8 @@
 //! listeners differ in their [`Limits`].
 //! Used by `manager` and `webhook`.
 
+mod tls;
+
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +16,7 @@ use axum::Router;
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use axum_server::accept::Accept;
-use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
+use axum_server::tls_rustls::RustlsAcceptor;
 use axum_server::{Handle, Server};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, TryFutureExt as _};
@@ -22,7 +24,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioTimer;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
-use rustls::ServerConfig;
+use rustls::server::ResolvesServerCert;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
@@ -30,6 +32,7 @@ use tower::{ServiceExt as _, service_fn};
 
 use crate::budget::Limits;
 use crate::metric::Counted;
+pub use tls::TlsVersion;
 
 /// Length of the accept queue. The kernel drops connections beyond that, and the client retries a second
 /// later, which is too late for a probe.
@@ -64,7 +67,7 @@ pub(crate) struct Serving {
     pub(crate) name: &'static str,
     pub(crate) listener: TcpListener,
     /// `None`: plain HTTP.
-    pub(crate) tls: Option<Arc<ServerConfig>>,
+    pub(crate) tls: Option<(Arc<dyn ResolvesServerCert>, TlsVersion)>,
     pub(crate) router: Router,
     pub(crate) limits: Limits,
     pub(crate) counters: Counters,
@@ -93,7 +96,7 @@ impl Serving {
     /// their client, a `SocketAddr`, as an extension.
     ///
     /// # Errors
-    /// The error of the operating system if the listener cannot be set up. No later errors.
+    /// TLS or the listener cannot be set up. No later errors.
     pub(crate) async fn run(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         // On Linux, the connections inherit the options. A response is one small write, which Nagle's
         // algorithm would delay by up to 40 ms.
@@ -129,8 +132,8 @@ impl Serving {
         http.header_read_timeout(self.limits.idle);
         let mut serve = match self.tls {
             None => server.http1_only().serve(connect).boxed(),
-            Some(config) => {
-                let config = RustlsConfig::from_config(config);
+            Some((certificates, minimum)) => {
+                let config = tls::config(certificates, minimum).map_err(io::Error::other)?;
                 let tls = Tls {
                     acceptor: RustlsAcceptor::new(config).handshake_timeout(HANDSHAKE),
                     errors: self.counters.handshake_errors,
