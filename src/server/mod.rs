@@ -74,16 +74,6 @@ pub(crate) struct Serving {
     pub(crate) stopping: Stopping,
 }
 
-/// What the requests of one connection have in common.
-#[derive(Clone)]
-struct Connection {
-    peer: SocketAddr,
-    router: Router,
-    is_stopping: Arc<AtomicBool>,
-    /// Dropped at the end of the connection.
-    _open: Arc<(OwnedSemaphorePermit, Counted)>,
-}
-
 /// Counts failed handshakes.
 #[derive(Debug, Clone)]
 struct Tls {
@@ -112,13 +102,13 @@ impl Serving {
             let (router, is_stopping) = (self.router.clone(), Arc::clone(&stops));
             let (permit, open) = (Arc::clone(&permits).acquire_owned(), open.clone());
             async move {
-                let connection = Connection {
-                    peer,
-                    router,
-                    is_stopping,
-                    _open: Arc::new((permit.await?, Counted::new(open))),
+                let open = Arc::new((permit.await?, Counted::new(open)));
+                let respond = move |mut request: Request<Incoming>| {
+                    // Lives as long as the connection.
+                    let _open = &open;
+                    request.extensions_mut().insert(peer);
+                    respond(router.clone(), Arc::clone(&is_stopping), request)
                 };
-                let respond = move |request| connection.clone().respond(request);
                 Ok::<_, AcquireError>(service_fn(respond))
             }
         });
@@ -178,22 +168,23 @@ impl Serving {
     }
 }
 
-impl Connection {
-    async fn respond(self, mut request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-        request.extensions_mut().insert(self.peer);
-        let has_body = !request.body().is_end_stream();
-        let reads_body = request.method() == Method::POST;
-        let mut response = self.router.oneshot(request).await?;
-        // After a body that nobody reads, hyper takes the next request before the client has read this
-        // response, and keeps responses without a body in a buffer without a limit (`proto/h1/conn.rs`,
-        // `poll_drain_or_close_read` and `can_write_head`).
-        let is_read = !has_body || reads_body && response.status() == StatusCode::OK;
-        if !is_read || self.is_stopping.load(Ordering::Relaxed) {
-            let close = HeaderValue::from_static("close");
-            response.headers_mut().insert(header::CONNECTION, close);
-        }
-        Ok(response)
+async fn respond(
+    router: Router,
+    is_stopping: Arc<AtomicBool>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    let has_body = !request.body().is_end_stream();
+    let reads_body = request.method() == Method::POST;
+    let mut response = router.oneshot(request).await?;
+    // After a body that nobody reads, hyper takes the next request before the client has read this
+    // response, and keeps responses without a body in a buffer without a limit (`proto/h1/conn.rs`,
+    // `poll_drain_or_close_read` and `can_write_head`).
+    let is_read = !has_body || reads_body && response.status() == StatusCode::OK;
+    if !is_read || is_stopping.load(Ordering::Relaxed) {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
     }
+    Ok(response)
 }
 
 impl<S: Send + 'static> Accept<TcpStream, S> for Tls {

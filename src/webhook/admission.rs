@@ -39,7 +39,7 @@ pub(super) struct Admission {
 struct Rejected {
     /// One word, for metrics.
     reason: &'static str,
-    status: Status,
+    status: Box<Status>,
 }
 
 impl Rejected {
@@ -47,7 +47,7 @@ impl Rejected {
     fn malformed(message: impl AsRef<str>) -> Self {
         Self {
             reason: "malformed",
-            status: failure(StatusCode::BAD_REQUEST, message.as_ref()),
+            status: failure(StatusCode::BAD_REQUEST, message.as_ref()).boxed(),
         }
     }
 }
@@ -206,6 +206,7 @@ fn accept(
     let quoted = bounded::beginning_of(&format_args!("{name:?}"), MOST_QUOTED);
     let message = format!("{kind}.{group} {quoted} is invalid: {text}");
     let status = failure(StatusCode::UNPROCESSABLE_ENTITY, &message).with_details(details);
+    let status = status.boxed();
     Err(Rejected { reason, status })
 }
 
