@@ -12,34 +12,27 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(10);
 /// The state of one kind of log line; a `static` next to the log statement.
 #[derive(Debug)]
 pub(crate) struct LogLimit {
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    last: Option<Instant>,
-    omitted: u64,
+    /// When the last line was written, and how many were omitted since.
+    state: Mutex<(Option<Instant>, u64)>,
 }
 
 impl LogLimit {
     pub(crate) const fn new() -> Self {
-        let (last, omitted) = (None, 0);
-        Self {
-            state: Mutex::new(State { last, omitted }),
-        }
+        let state = Mutex::new((None, 0));
+        Self { state }
     }
 
     /// Returns `None` if the line must not be written; otherwise the number of lines that were
     /// omitted since the last one.
     pub(crate) fn admit(&self) -> Option<u64> {
-        let mut state = self.state.lock();
+        let (last, omitted) = &mut *self.state.lock();
         let now = Instant::now();
-        if state.last.is_some_and(|last| now - last < PERIOD) {
-            state.omitted += 1;
+        if last.is_some_and(|last| now - last < PERIOD) {
+            *omitted += 1;
             return None;
         }
-        state.last = Some(now);
-        Some(std::mem::take(&mut state.omitted))
+        *last = Some(now);
+        Some(std::mem::take(omitted))
     }
 }
 

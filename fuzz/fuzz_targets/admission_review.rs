@@ -66,6 +66,9 @@ fn uid_in(body: &[u8]) -> Option<String> {
         name: Option<String>,
         object: Option<IgnoredAny>,
         old_object: Option<IgnoredAny>,
+        #[serde(rename = "desiredAPIVersion")]
+        desired: Option<String>,
+        objects: Option<IgnoredAny>,
     }
     let review: Review = serde_json::from_str(std::str::from_utf8(body).ok()?).ok()?;
     let is_review = review.api_version == "admission.k8s.io/v1" && review.kind == "AdmissionReview";

@@ -13,6 +13,7 @@ use quartet_operator::operators::OPERATORS;
 use quartet_operator::webhook::{Handlers, Metrics, paths};
 use quartet_operator_fuzz::{is_answered, is_json, reviews};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -43,8 +44,18 @@ struct Review {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code, reason = "their types decide whether it is a review")]
 struct Request {
     uid: String,
+    operation: Option<String>,
+    sub_resource: Option<String>,
+    name: Option<String>,
+    object: Option<IgnoredAny>,
+    old_object: Option<IgnoredAny>,
+    #[serde(rename = "desiredAPIVersion")]
+    desired: Option<String>,
+    objects: Option<IgnoredAny>,
 }
 
 /// A valid review.

@@ -29,8 +29,7 @@ use crate::budget::{METRICS, SCRAPE_BYTES, SCRAPES};
 use crate::certificates::{self, directory, in_memory};
 use crate::config::{Config, MetricsSecurity};
 use crate::names::METRICS_PATH;
-use crate::server::{Serving, held};
-use crate::webhook::{ServeError, server_config};
+use crate::server::held;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Longest wait for memory. Prometheus waits 10 s for the whole answer (`scrape_timeout`).
@@ -80,12 +79,9 @@ pub(super) fn start(
         }
     };
     let router = router(registry, Some(Access::new(client)));
-    let minimum = config.tls_min_version;
-    let serving = plain("metrics", listener, router, METRICS);
-    group.start(server, async move {
-        let tls = Some(server_config(resolver, minimum)?);
-        Ok::<_, ServeError>(Serving { tls, ..serving }.run(shutdown).await?)
-    });
+    let mut serving = plain("metrics", listener, router, METRICS);
+    serving.tls = Some((resolver, config.tls_min_version));
+    group.start(server, serving.run(shutdown));
 }
 
 /// The content of the endpoint, and its access control; `None` allows everyone.

@@ -3,6 +3,8 @@
 //! listeners differ in their [`Limits`].
 //! Used by `manager` and `webhook`.
 
+mod tls;
+
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +16,7 @@ use axum::Router;
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use axum_server::accept::Accept;
-use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
+use axum_server::tls_rustls::RustlsAcceptor;
 use axum_server::{Handle, Server};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, TryFutureExt as _};
@@ -22,7 +24,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioTimer;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
-use rustls::ServerConfig;
+use rustls::server::ResolvesServerCert;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
@@ -30,6 +32,7 @@ use tower::{ServiceExt as _, service_fn};
 
 use crate::budget::Limits;
 use crate::metric::Counted;
+pub use tls::TlsVersion;
 
 /// Length of the accept queue. The kernel drops connections beyond that, and the client retries a second
 /// later, which is too late for a probe.
@@ -64,21 +67,11 @@ pub(crate) struct Serving {
     pub(crate) name: &'static str,
     pub(crate) listener: TcpListener,
     /// `None`: plain HTTP.
-    pub(crate) tls: Option<Arc<ServerConfig>>,
+    pub(crate) tls: Option<(Arc<dyn ResolvesServerCert>, TlsVersion)>,
     pub(crate) router: Router,
     pub(crate) limits: Limits,
     pub(crate) counters: Counters,
     pub(crate) stopping: Stopping,
-}
-
-/// What the requests of one connection have in common.
-#[derive(Clone)]
-struct Connection {
-    peer: SocketAddr,
-    router: Router,
-    is_stopping: Arc<AtomicBool>,
-    /// Dropped at the end of the connection.
-    _open: Arc<(OwnedSemaphorePermit, Counted)>,
 }
 
 /// Counts failed handshakes.
@@ -93,7 +86,7 @@ impl Serving {
     /// their client, a `SocketAddr`, as an extension.
     ///
     /// # Errors
-    /// The error of the operating system if the listener cannot be set up. No later errors.
+    /// TLS or the listener cannot be set up. No later errors.
     pub(crate) async fn run(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         // On Linux, the connections inherit the options. A response is one small write, which Nagle's
         // algorithm would delay by up to 40 ms.
@@ -109,13 +102,13 @@ impl Serving {
             let (router, is_stopping) = (self.router.clone(), Arc::clone(&stops));
             let (permit, open) = (Arc::clone(&permits).acquire_owned(), open.clone());
             async move {
-                let connection = Connection {
-                    peer,
-                    router,
-                    is_stopping,
-                    _open: Arc::new((permit.await?, Counted::new(open))),
+                let open = Arc::new((permit.await?, Counted::new(open)));
+                let respond = move |mut request: Request<Incoming>| {
+                    // Lives as long as the connection.
+                    let _open = &open;
+                    request.extensions_mut().insert(peer);
+                    respond(router.clone(), Arc::clone(&is_stopping), request)
                 };
-                let respond = move |request| connection.clone().respond(request);
                 Ok::<_, AcquireError>(service_fn(respond))
             }
         });
@@ -129,8 +122,8 @@ impl Serving {
         http.header_read_timeout(self.limits.idle);
         let mut serve = match self.tls {
             None => server.http1_only().serve(connect).boxed(),
-            Some(config) => {
-                let config = RustlsConfig::from_config(config);
+            Some((certificates, minimum)) => {
+                let config = tls::config(certificates, minimum).map_err(io::Error::other)?;
                 let tls = Tls {
                     acceptor: RustlsAcceptor::new(config).handshake_timeout(HANDSHAKE),
                     errors: self.counters.handshake_errors,
@@ -175,22 +168,23 @@ impl Serving {
     }
 }
 
-impl Connection {
-    async fn respond(self, mut request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-        request.extensions_mut().insert(self.peer);
-        let has_body = !request.body().is_end_stream();
-        let reads_body = request.method() == Method::POST;
-        let mut response = self.router.oneshot(request).await?;
-        // After a body that nobody reads, hyper takes the next request before the client has read this
-        // response, and keeps responses without a body in a buffer without a limit (`proto/h1/conn.rs`,
-        // `poll_drain_or_close_read` and `can_write_head`).
-        let is_read = !has_body || reads_body && response.status() == StatusCode::OK;
-        if !is_read || self.is_stopping.load(Ordering::Relaxed) {
-            let close = HeaderValue::from_static("close");
-            response.headers_mut().insert(header::CONNECTION, close);
-        }
-        Ok(response)
+async fn respond(
+    router: Router,
+    is_stopping: Arc<AtomicBool>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    let has_body = !request.body().is_end_stream();
+    let reads_body = request.method() == Method::POST;
+    let mut response = router.oneshot(request).await?;
+    // After a body that nobody reads, hyper takes the next request before the client has read this
+    // response, and keeps responses without a body in a buffer without a limit (`proto/h1/conn.rs`,
+    // `poll_drain_or_close_read` and `can_write_head`).
+    let is_read = !has_body || reads_body && response.status() == StatusCode::OK;
+    if !is_read || is_stopping.load(Ordering::Relaxed) {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
     }
+    Ok(response)
 }
 
 impl<S: Send + 'static> Accept<TcpStream, S> for Tls {

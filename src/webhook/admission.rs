@@ -1,48 +1,222 @@
-//! Admission: reads an AdmissionReview, applies the rules of `api`, and returns errors in the format of
-//! the API server. One endpoint per kind and version; contains no rules of a kind.
+//! Admission: applies the rules of `api` to the request of an AdmissionReview, and returns errors in the
+//! form of apimachinery. One endpoint per kind and version; contains no rules of a kind. Always allowed:
+//! deletions, status updates, and updates that do not change an invalid field.
 
 mod annotation;
 mod object;
-mod review;
 mod rules;
-mod subject;
 
 use axum::http::StatusCode;
+use kube::core::Status;
+use kube::core::response::{StatusCause, StatusDetails};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use serde_json::{Value, json};
 
 use super::answer::{Answer, failure};
-use super::metrics::{Decision, Metrics};
-use rules::Allowed;
-pub(super) use subject::Admission;
-use subject::Rejected;
+use super::metrics::Labels;
+use super::review::Request;
+use crate::api::replicas::within_limit;
+use crate::api::validation::{ErrorReason, FieldError};
+use crate::api::{Kind, Version};
+use crate::bounded::{self, MOST_QUOTED, shortened};
+use object::Object;
+use rules::{Resource, Write};
 
-impl Admission {
-    /// The answer to `body`. A review with a uid gets a review.
-    pub(super) fn answer(&self, body: &str, metrics: &Metrics) -> Answer {
-        let (uid, request) = match review::parse(body) {
-            Ok(parsed) => parsed,
-            Err(message) => return Answer::rejection(StatusCode::BAD_REQUEST, &message),
-        };
-        let operation = request.operation();
-        let (reason, result) = match rules::decide(self, operation, request) {
-            Ok(Allowed { reason, warnings }) => (reason, Ok(warnings)),
-            Err(Rejected { reason, status }) => (reason, Err(status)),
-        };
-        metrics.decided(&Decision {
-            kind: self.kind.kind,
-            version: self.version.name,
-            operation,
-            reason,
-        });
-        review::answer(&uid, result)
+/// apiVersion and kind of the reviews.
+pub(super) const REVIEW: [&str; 2] = ["admission.k8s.io/v1", "AdmissionReview"];
+
+/// The endpoint of one kind and version.
+#[derive(Debug)]
+pub(super) struct Admission {
+    pub(super) kind: &'static Kind,
+    pub(super) version: &'static Version,
+    /// Maximum number of pods per resource; 0 means no limit.
+    pub(super) max_replicas: u32,
+}
+
+/// Why a request is rejected.
+struct Rejected {
+    /// One word, for metrics.
+    reason: &'static str,
+    status: Box<Status>,
+}
+
+impl Rejected {
+    /// The object does not match its review.
+    fn malformed(message: impl AsRef<str>) -> Self {
+        Self {
+            reason: "malformed",
+            status: failure(StatusCode::BAD_REQUEST, message.as_ref()).boxed(),
+        }
     }
 }
 
-/// The answer after a panic of a rule: a review if `body` has a uid.
-pub(super) fn panicked(body: &str) -> Answer {
-    let code = StatusCode::INTERNAL_SERVER_ERROR;
-    let message = "internal error occurred while the object was checked";
-    match review::parse(body) {
-        Ok((uid, _)) => review::answer(&uid, Err(failure(code, message).boxed())),
-        Err(_) => Answer::rejection(code, message),
+impl Admission {
+    /// The answer to the request with this uid.
+    pub(super) fn answer(
+        &self,
+        uid: &str,
+        request: Request<'_>,
+        decisions: &Family<Labels<4>, Counter>,
+    ) -> Answer {
+        let operation = request.operation.as_ref().map_or("", |text| &text.0);
+        let mut known = ["CREATE", "UPDATE", "DELETE", "CONNECT"].into_iter();
+        let operation = known.find(|known| *known == operation);
+        let operation = operation.unwrap_or("unknown");
+        let (reason, response) = match self.decide(operation, request) {
+            Ok((reason, None)) => (reason, json!({"uid": uid, "allowed": true})),
+            Ok((reason, Some(warning))) => (
+                reason,
+                json!({"uid": uid, "allowed": true, "warnings": [warning]}),
+            ),
+            Err(Rejected { reason, status }) => (reason, rejection(uid, &status)),
+        };
+        let labels = [
+            ("kind", self.kind.kind),
+            ("version", self.version.name),
+            ("operation", operation),
+            ("reason", reason),
+        ];
+        decisions.get_or_create(&labels).inc();
+        Answer::review(REVIEW, &response)
     }
+
+    /// Why the request is allowed, in one word for metrics, and a warning for the user.
+    fn decide(
+        &self,
+        operation: &str,
+        request: Request<'_>,
+    ) -> Result<(&'static str, Option<String>), Rejected> {
+        let allowed = |reason| Ok((reason, None));
+        let is_update = match operation {
+            "CREATE" => false,
+            "UPDATE" => true,
+            "DELETE" | "CONNECT" => return allowed("not_checked"),
+            _ => return Err(Rejected::malformed("request.operation is unknown")),
+        };
+        let subresource = request.sub_resource.as_ref().map_or("", |text| &text.0);
+        if !matches!(subresource, "" | "scale") {
+            return allowed("not_checked");
+        }
+        let new = Object::read("request.object", request.object)?;
+        let old = match is_update {
+            true => Some(Object::read("request.oldObject", request.old_object)?),
+            false => None,
+        };
+        if old.as_ref().is_some_and(|old| old.is_as(&new)) {
+            return allowed("unchanged");
+        }
+        let name = new.name(request.name);
+        if subresource == "scale" {
+            self.check_scale(&name, &new, old.as_ref())?;
+            return allowed("valid");
+        }
+        if !new.is_a(self.kind, self.version) {
+            return Err(Rejected::malformed(format!(
+                "this endpoint checks objects of apiVersion {} and kind {} only",
+                self.kind.api_version(self.version),
+                self.kind.kind
+            )));
+        }
+        // The removal of finalizers must succeed, whatever the spec.
+        if is_update && new.is_being_deleted() {
+            return allowed("deletion");
+        }
+        let spec = match new.spec() {
+            Err(_) if old.as_ref().is_some_and(|old| old.has_spec_of(&new)) => {
+                return allowed("valid");
+            }
+            spec => spec?,
+        };
+        // An old spec that cannot be read is not compared.
+        let old = old.and_then(|object| {
+            let spec = object.spec().ok()?;
+            Some(Resource { object, spec })
+        });
+        let write = Write {
+            admission: self,
+            new: Resource { object: new, spec },
+            old,
+        };
+        write.check(&name)?;
+        let warning = write.node_port_warning();
+        Ok((warning.as_ref().map_or("valid", |_| "warned"), warning))
+    }
+
+    /// Checks an `autoscaling/v1` Scale, written by `kubectl scale` and autoscalers.
+    fn check_scale(
+        &self,
+        name: &str,
+        new: &Object<'_>,
+        old: Option<&Object<'_>>,
+    ) -> Result<(), Rejected> {
+        // Go omits zero values.
+        let replicas = |object: &Object<'_>| match object.spec()?.get("replicas") {
+            None | Some(Value::Null) => Ok(0),
+            Some(replicas) => replicas
+                .as_i64()
+                .ok_or_else(|| Rejected::malformed("spec.replicas of the Scale is not an integer")),
+        };
+        let wanted = replicas(new)?;
+        let stored = old.map(replicas).transpose()?;
+        let reason = match wanted < 0 {
+            true => "invalid",
+            false if stored.is_some_and(|stored| wanted <= stored) => return Ok(()),
+            false => "replicas_over_limit",
+        };
+        let not_allowed = within_limit(wanted, self.max_replicas).err();
+        let error = not_allowed.map(|not_allowed| FieldError {
+            field: "spec.replicas".to_owned(),
+            reason: ErrorReason::Invalid,
+            value: Some(wanted.into()),
+            detail: not_allowed.to_string(),
+        });
+        accept(["autoscaling", "Scale", name], reason, error)
+    }
+}
+
+/// Rejects the object of this group, kind and name if there are errors, as apimachinery's
+/// `errors.NewInvalid`. `reason` is for metrics. A name that has not been generated yet is empty.
+fn accept(
+    [group, kind, name]: [&str; 3],
+    reason: &'static str,
+    errors: impl IntoIterator<Item = FieldError>,
+) -> Result<(), Rejected> {
+    let errors: Vec<FieldError> = errors.into_iter().collect();
+    let texts: Vec<String> = errors.iter().map(FieldError::to_string).collect();
+    let text = match texts.as_slice() {
+        [] => return Ok(()),
+        [only] => only.clone(),
+        several => format!("[{}]", several.join(", ")),
+    };
+    let causes = errors.into_iter().map(|error| StatusCause {
+        reason: error.reason.as_str().to_owned(),
+        message: error.body(),
+        field: shortened(&error.field).into_owned(),
+    });
+    let details = StatusDetails {
+        name: shortened(name).into_owned(),
+        group: group.to_owned(),
+        kind: kind.to_owned(),
+        causes: causes.collect(),
+        uid: String::new(),
+        retry_after_seconds: 0,
+    };
+    let quoted = bounded::beginning_of(&format_args!("{name:?}"), MOST_QUOTED);
+    let message = format!("{kind}.{group} {quoted} is invalid: {text}");
+    let status = failure(StatusCode::UNPROCESSABLE_ENTITY, &message).with_details(details);
+    let status = status.boxed();
+    Err(Rejected { reason, status })
+}
+
+fn rejection(uid: &str, status: &Status) -> Value {
+    json!({"uid": uid, "allowed": false, "status": status})
+}
+
+/// The answer after a panic of a rule.
+pub(super) fn panicked(uid: &str) -> Answer {
+    let message = "internal error occurred while the object was checked";
+    let status = failure(StatusCode::INTERNAL_SERVER_ERROR, message);
+    Answer::review(REVIEW, &rejection(uid, &status))
 }

@@ -1,7 +1,6 @@
 //! The response: a review, or a `metav1.Status` if the request is not a valid review, as in errors of
 //! the API server. Independent of the kind of review.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use axum::http::{HeaderValue, StatusCode, header};
@@ -10,14 +9,11 @@ use kube::core::Status;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::api::raw::Text;
 use crate::bounded;
 use crate::server::held;
 
 /// Maximum bytes of an error message: some errors quote their input.
 const MOST_MESSAGE: usize = 300;
-/// Maximum bytes of a uid, which every answer contains. The API server's uids have 36.
-const MOST_UID: usize = 256;
 /// `Retry-After` in seconds if there is no free memory. client-go retries up to ten times within the
 /// timeout of the call: `rest/with_retry.go`.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
@@ -28,6 +24,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) body: Vec<u8>,
+    memory: Option<OwnedSemaphorePermit>,
 }
 
 /// A failure with this code, and the reason that belongs to it in apimachinery's
@@ -48,15 +45,20 @@ pub(super) fn failure(code: StatusCode, message: &str) -> Status {
 }
 
 impl Answer {
-    /// A review.
-    pub(super) fn review(review: &Value) -> Self {
-        Self::text(review.to_string().into_bytes())
+    /// JSON text.
+    pub(super) fn new(status: StatusCode, body: Vec<u8>) -> Self {
+        let memory = None;
+        Self {
+            status,
+            body,
+            memory,
+        }
     }
 
-    /// A review that is already encoded as JSON.
-    pub(super) fn text(body: Vec<u8>) -> Self {
-        let status = StatusCode::OK;
-        Self { status, body }
+    /// A review of this apiVersion and kind.
+    pub(super) fn review([api_version, kind]: [&str; 2], response: &Value) -> Self {
+        let review = json!({"apiVersion": api_version, "kind": kind, "response": response});
+        Self::new(StatusCode::OK, review.to_string().into_bytes())
     }
 
     /// The response to a request that is not a valid review, or that found no free memory.
@@ -66,41 +68,28 @@ impl Answer {
             "apiVersion": "v1", "kind": "Status", "status": failure.status, "message": message,
             "reason": failure.reason, "code": failure.code,
         });
-        let body = body.to_string().into_bytes();
-        Self { status, body }
+        Self::new(status, body.to_string().into_bytes())
     }
 
-    /// The response, which keeps what it needs of `memory` until it is written to the connection.
-    pub(super) fn holding(self, mut memory: Option<OwnedSemaphorePermit>) -> Response {
-        if let Some(permit) = &mut memory {
+    /// Keeps what it needs of `memory` until it is written to the connection.
+    pub(super) fn holding(mut self, memory: Option<OwnedSemaphorePermit>) -> Self {
+        self.memory = memory;
+        if let Some(permit) = &mut self.memory {
             drop(permit.split(permit.num_permits().saturating_sub(self.body.len())));
         }
-        let body = held(self.body, memory);
+        self
+    }
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        let body = held(self.body, self.memory);
         let mut response = (self.status, [(header::CONTENT_TYPE, JSON)], body).into_response();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, RETRY_AFTER);
         }
         response
-    }
-}
-
-/// Returns the uid of a review of the type `expected` (apiVersion and kind), or an error message.
-/// `request` is the uid of the request, if there is a request.
-pub(super) fn uid_of<'a>(
-    expected: [&str; 2],
-    found: [Option<Text<'_>>; 2],
-    request: Option<Option<Text<'a>>>,
-) -> Result<Cow<'a, str>, String> {
-    let [api_version, kind] = expected;
-    if found.map(|text| text.map(|text| text.0)) != expected.map(|text| Some(Cow::Borrowed(text))) {
-        return Err(format!(
-            "this endpoint answers reviews of apiVersion {api_version} and kind {kind} only"
-        ));
-    }
-    match request.ok_or("the review has no request")? {
-        Some(Text(uid)) if !uid.is_empty() && uid.len() <= MOST_UID => Ok(uid),
-        _ => Err("request.uid is missing, empty or too long".to_owned()),
     }
 }
 
@@ -122,7 +111,9 @@ mod tests {
     async fn an_answer_keeps_its_memory_until_it_is_written() {
         let memory = Arc::new(Semaphore::new(9));
         let all = Arc::clone(&memory).try_acquire_many_owned(9).unwrap();
-        let response = Answer::text(b"answer".to_vec()).holding(Some(all));
+        let response = Answer::new(StatusCode::OK, b"answer".to_vec())
+            .holding(Some(all))
+            .into_response();
         assert_eq!(response.body().size_hint().exact(), Some(6));
         assert_eq!(memory.available_permits(), 3);
         let body = axum::body::to_bytes(response.into_body(), 9).await.unwrap();
@@ -163,7 +154,7 @@ mod tests {
             (StatusCode::OK, None),
             (StatusCode::PAYLOAD_TOO_LARGE, None),
         ] {
-            let response = Answer::rejection(code, "no").holding(None);
+            let response = Answer::rejection(code, "no").into_response();
             assert_eq!(response.status(), code);
             let headers = response.headers();
             assert_eq!(

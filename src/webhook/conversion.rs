@@ -15,83 +15,224 @@
 //!     "result": {"status": "Success"}, "uid": "705ab4f5"}}
 //! ```
 
-mod reading;
-mod work;
-
 use axum::http::StatusCode;
+use serde_json::{Deserializer, json};
 
 use super::answer::{Answer, beginning_of};
-use super::body::longest_answer;
-use super::metrics::Metrics;
+use super::metrics::{Metrics, UNKNOWN};
+use super::review::Request;
 use crate::api::Kind;
+use crate::api::conversion::{ConvertedText, convert_into};
+use crate::api::raw::{Envelope, Members, Text, write_json};
+use crate::bounded::shortened;
+use crate::budget::OBJECT_BYTES;
 use crate::log_limit::LogLimit;
-use reading::{API_VERSION, KIND, read, uid_in};
-use work::{Failure, Work};
 
-/// The endpoint of all kinds.
-#[derive(Debug, Clone)]
-pub(super) struct Converter {
-    pub(super) kinds: Vec<&'static Kind>,
+/// apiVersion and kind of the reviews.
+pub(super) const REVIEW: [&str; 2] = ["apiextensions.k8s.io/v1", "ConversionReview"];
+
+/// The answer before its objects, and between its objects and its uid.
+const BEFORE_OBJECTS: &[u8] =
+    br#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"convertedObjects":["#;
+const AFTER_OBJECTS: &[u8] = br#"],"result":{"status":"Success"},"uid":"#;
+
+/// Converts objects, one after another, into one answer.
+struct Work<'c> {
+    kinds: &'c [&'static Kind],
+    metrics: &'c Metrics,
+    /// Maximum bytes of the answer.
+    limit: usize,
+    /// The answer, up to the last object.
+    out: Vec<u8>,
 }
 
-impl Converter {
-    /// The answer to `body`. A review with a uid gets a review.
-    pub(super) fn answer(&self, body: &str, metrics: &Metrics) -> Answer {
-        self.converted(body, metrics)
-            .unwrap_or_else(|message| Answer::rejection(StatusCode::BAD_REQUEST, &message))
-    }
-
-    /// The answer, or why `body` is not a review.
-    fn converted(&self, body: &str, metrics: &Metrics) -> Result<Answer, String> {
-        static FAILED: LogLimit = LogLimit::new();
-        let mut work = Work::new(&self.kinds, longest_answer(body.len()));
-        let uid = read(body, Some(&mut work));
-        match (uid, work.failure.take()) {
-            (Ok(uid), None) => {
-                let uid = uid?;
-                for (conversion, objects, lost) in &work.converted {
-                    metrics.converted(*conversion, "success", *objects);
-                    metrics.data_left_out(*conversion, *lost);
-                }
-                Ok(work.end(&uid))
+/// The answer to the request with this uid, of at most `limit` bytes.
+pub(super) fn answer(
+    kinds: &[&'static Kind],
+    uid: &str,
+    request: &Request<'_>,
+    limit: usize,
+    metrics: &Metrics,
+) -> Answer {
+    static FAILED: LogLimit = LogLimit::new();
+    let mut work = Work {
+        kinds,
+        metrics,
+        limit,
+        // The kernel provides memory when it is written.
+        out: Vec::with_capacity(limit),
+    };
+    work.out.extend_from_slice(BEFORE_OBJECTS);
+    match work.convert_all(request) {
+        Ok(()) => {
+            work.out.extend_from_slice(AFTER_OBJECTS);
+            write_json(&mut work.out, uid);
+            work.out.extend_from_slice(b"}}");
+            Answer::new(StatusCode::OK, work.out)
+        }
+        Err(message) => {
+            if let Some(omitted) = FAILED.admit() {
+                tracing::warn!(error = message, omitted, "a conversion failed");
             }
-            // A failure stops the parser; the rest of the body has not been checked.
-            (_, Some(Failure(conversion, message))) => {
-                let uid = uid_in(body)?;
-                metrics.converted(conversion, "failure", 1);
-                if let Some(omitted) = FAILED.admit() {
-                    tracing::warn!(error = message, omitted, "a conversion failed");
-                }
-                Ok(failed(&uid, &message))
-            }
-            // The request or the whole review is not valid.
-            (Err(error), None) => {
-                let error = beginning_of(&error);
-                let uid = uid_in(body)?;
-                Ok(failed(&uid, &format!("cannot read the request: {error}")))
-            }
+            failed(uid, &message)
         }
     }
 }
 
-/// The answer after a panic: a review if `body` has a uid.
-pub(super) fn panicked(body: &str) -> Answer {
-    let message = "internal error occurred during conversion";
-    match uid_in(body) {
-        Ok(uid) => failed(&uid, message),
-        Err(_) => Answer::rejection(StatusCode::INTERNAL_SERVER_ERROR, message),
+/// A review that reports a failure.
+pub(super) fn failed(uid: &str, message: &str) -> Answer {
+    let result = json!({"status": "Failure", "message": message});
+    let response = json!({"uid": uid, "convertedObjects": [], "result": result});
+    Answer::review(REVIEW, &response)
+}
+
+impl Work<'_> {
+    /// Parses and converts each object before the next, so that only one parsed object is in memory.
+    fn convert_all(&mut self, request: &Request<'_>) -> Result<(), String> {
+        let unreadable = |problem: &str| format!("cannot read the request: {problem}");
+        let Some(Text(desired)) = &request.desired else {
+            return Err(unreadable("missing field `desiredAPIVersion`"));
+        };
+        // Go encodes an empty slice as null.
+        let Some(objects) = request.objects else {
+            return Ok(());
+        };
+        let list = objects.get().strip_prefix('[');
+        let list = list.and_then(|list| list.strip_suffix(']'));
+        let list = list.ok_or_else(|| unreadable("expected a list of objects"))?;
+        let mut rest = list.trim();
+        while !rest.is_empty() {
+            let mut objects = Deserializer::from_str(rest).into_iter();
+            if let Some(object) = objects.next() {
+                let object = object.map_err(|error| unreadable(&beginning_of(&error)))?;
+                self.convert(object, desired)?;
+            }
+            let (_, after) = rest.split_at(objects.byte_offset());
+            rest = after.trim_start();
+            if let Some(next) = rest.strip_prefix(',') {
+                self.out.push(b',');
+                rest = next.trim_start();
+            }
+        }
+        Ok(())
+    }
+
+    fn convert(&mut self, object: Envelope<'_>, desired: &str) -> Result<(), String> {
+        static LEFT_OUT: LogLimit = LogLimit::new();
+        let place = place(&object.metadata);
+        let name = object.members.text("kind").unwrap_or_default();
+        let (group, version) = desired.split_once('/').unwrap_or(("", desired));
+        let mut kinds = self.kinds.iter().copied();
+        let kind = kinds.find(|kind| kind.group == group && kind.kind == name);
+        let to = kind.and_then(|kind| kind.version(version));
+        let converted = match (kind, to) {
+            (Some(_), Some(_)) if object.bytes > OBJECT_BYTES => {
+                Err(format!("the object has more than {OBJECT_BYTES} bytes"))
+            }
+            (Some(kind), Some(to)) => {
+                convert_into(&mut self.out, kind, object, to).map_err(|error| beginning_of(&error))
+            }
+            _ => Err(format!(
+                "cannot convert a {:?} to {:?}: not a kind and version of this operator",
+                shortened(&name),
+                shortened(desired)
+            )),
+        };
+        let converted = match converted {
+            Ok(_) if self.out.len() > self.limit => Err(format!(
+                "the answer would be too long: it may have {} bytes; ask for fewer objects at a time",
+                self.limit
+            )),
+            converted => converted,
+        };
+        let kind = kind.map_or(UNKNOWN, |kind| kind.kind);
+        let to = to.map_or(UNKNOWN, |to| to.name);
+        let ConvertedText {
+            from,
+            data_left_out,
+        } = converted.map_err(|message| {
+            let failed = [kind, UNKNOWN, to];
+            self.metrics.converted(failed, "failure").inc();
+            format!("{place}: {message}")
+        })?;
+        self.metrics.converted([kind, from, to], "success").inc();
+        if data_left_out {
+            self.metrics.data_left_out([kind, from, to]).inc();
+            if let Some(omitted) = LEFT_OUT.admit() {
+                tracing::warn!(
+                    object = place,
+                    from,
+                    to,
+                    omitted,
+                    "the annotations have no room for the fields that the version lacks"
+                );
+            }
+        }
+        Ok(())
     }
 }
 
-/// A review that reports a failure.
-fn failed(uid: &str, message: &str) -> Answer {
-    Answer::review(&serde_json::json!({
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "response": {
-            "uid": uid,
-            "convertedObjects": [],
-            "result": {"status": "Failure", "message": message},
-        },
-    }))
+/// `namespace/name` of an object, for messages.
+fn place(metadata: &Members<'_>) -> String {
+    let text = |field: &str| Some(shortened(&metadata.text(field)?).into_owned());
+    let name = text("name").unwrap_or_else(|| "?".to_owned());
+    match text("namespace") {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::budget::FREE_BYTES;
+    use crate::operators::tests::kinds;
+    use crate::webhook::review;
+
+    /// Converts Memcacheds of these lengths in one call; returns its error.
+    fn converted(limit: usize, lengths: &[usize]) -> Option<String> {
+        let object = |padding: usize| {
+            let object = json!({
+                "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
+                "metadata": {"namespace": "ns", "name": "cache"},
+                "spec": {"size": 1}, "status": {"selector": "x".repeat(padding)},
+            });
+            object.to_string()
+        };
+        let bytes = serde_json::from_str::<Envelope<'_>>(&object(0)).map(|it| it.bytes);
+        let bytes = bytes.unwrap();
+        let objects: Vec<_> = lengths.iter().map(|it| object(it - bytes)).collect();
+        let body = format!(
+            r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":
+                {{"uid":"u","desiredAPIVersion":"cache.example.com/v1","objects":[{}]}}}}"#,
+            objects.join(" , ")
+        );
+        let (uid, request) = review::parse(body.as_bytes(), REVIEW).unwrap();
+        let metrics = Metrics::register(&mut Registry::default());
+        let answer = answer(&kinds(), &uid, &request, limit, &metrics);
+        let answer: Value = serde_json::from_slice(&answer.body).unwrap();
+        let message = answer["response"]["result"]["message"].as_str();
+        message.map(str::to_owned)
+    }
+
+    #[test]
+    fn an_object_may_have_seven_mebibytes() {
+        assert_eq!(converted(2 * OBJECT_BYTES, &[OBJECT_BYTES]), None);
+        let over = converted(2 * OBJECT_BYTES, &[OBJECT_BYTES + 1]).unwrap();
+        assert!(
+            over.contains("ns/cache: the object has more than"),
+            "{over}"
+        );
+    }
+
+    #[test]
+    fn all_objects_of_an_answer_count() {
+        let limit = 3 * FREE_BYTES;
+        assert_eq!(converted(limit, &[FREE_BYTES; 2]), None);
+        let over = converted(limit, &[FREE_BYTES; 3]).unwrap();
+        assert!(over.contains("the answer would be too long"), "{over}");
+    }
 }

@@ -4,17 +4,13 @@
 //! Sources: controller-runtime `pkg/webhook/internal/metrics/metrics.go`,
 //! `pkg/webhook/{admission,conversion}/metrics`.
 
-use std::time::Duration;
-
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::api::Kind;
-use crate::metric::{Counted, registered, shown};
+use crate::metric::{registered, shown};
 use crate::server::Counters;
 
 /// Buckets of `controller_runtime_webhook_latency_seconds`: those of client_golang from 5 ms on, and
@@ -24,56 +20,24 @@ const LATENCY_SECONDS: [f64; 17] = [
     1.0, 2.5, 5.0, 10.0,
 ];
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Webhook {
-    /// Path of the endpoint.
-    webhook: String,
-}
-
-impl Webhook {
-    fn of(path: &str) -> Self {
-        let webhook = path.to_owned();
-        Self { webhook }
-    }
-}
-
-/// One more label.
-type Label<V> = [(&'static str, V); 1];
+/// Names and values of labels.
+pub(super) type Labels<const N: usize, V = &'static str> = [(&'static str, V); N];
 
 /// Value of a label that is not known.
 pub(super) const UNKNOWN: &str = "unknown";
 
-/// Labels of conversions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct Conversion {
-    /// Kind, or [`UNKNOWN`].
-    pub(super) kind: &'static str,
-    /// Version before, or `unknown`.
-    pub(super) from: &'static str,
-    /// Version after, or `unknown`.
-    pub(super) to: &'static str,
-}
-
-/// Labels of admission decisions.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct Decision {
-    pub(super) kind: &'static str,
-    pub(super) version: &'static str,
-    pub(super) operation: &'static str,
-    pub(super) reason: &'static str,
-}
-
 /// All metrics of the webhook server. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    latency: Family<Webhook, Histogram, fn() -> Histogram>,
-    requests: Family<(Webhook, Label<u16>), Counter>,
-    in_flight: Family<Webhook, Gauge>,
+    latency: Family<Labels<1, String>, Histogram, fn() -> Histogram>,
+    requests: Family<Labels<2, String>, Counter>,
+    in_flight: Family<Labels<1, String>, Gauge>,
     pub(super) admission_panics: Counter,
     pub(super) conversion_panics: Counter,
-    conversions: Family<(Conversion, Label<&'static str>), Counter>,
-    data_left_out: Family<Conversion, Counter>,
-    decisions: Family<Decision, Counter>,
+    conversions: Family<Labels<4>, Counter>,
+    data_left_out: Family<Labels<3>, Counter>,
+    /// By kind, version, operation and reason.
+    pub(super) decisions: Family<Labels<4>, Counter>,
     /// Metrics of the listener.
     pub(super) server: Counters,
 }
@@ -139,63 +103,42 @@ impl Metrics {
         }
     }
 
-    /// Creates the series of one endpoint with the value 0.
-    pub(super) fn endpoint(&self, path: &str) {
-        let webhook = Webhook::of(path);
-        for code in [200, 500, 503] {
-            let labels = (webhook.clone(), [("code", code)]);
-            self.requests.get_or_create_owned(&labels);
-        }
-        self.latency.get_or_create_owned(&webhook);
-        self.in_flight.get_or_create_owned(&webhook);
+    /// The duration of calls of the endpoint `path`.
+    pub(super) fn latency(&self, path: &str) -> Histogram {
+        let webhook = [("webhook", path.to_owned())];
+        self.latency.get_or_create_owned(&webhook)
     }
 
-    /// Counts a call as in flight until the result is dropped, also if the client disconnects.
-    pub(super) fn started(&self, path: &str) -> Counted {
-        Counted::new(self.in_flight.get_or_create_owned(&Webhook::of(path)))
+    /// The running calls of the endpoint `path`.
+    pub(super) fn in_flight(&self, path: &str) -> Gauge {
+        let webhook = [("webhook", path.to_owned())];
+        self.in_flight.get_or_create_owned(&webhook)
     }
 
-    pub(super) fn answered(&self, path: &str, code: u16, duration: Duration) {
-        let webhook = Webhook::of(path);
-        let latency = self.latency.get_or_create(&webhook);
-        latency.observe(duration.as_secs_f64());
-        let labels = (webhook, [("code", code)]);
-        self.requests.get_or_create(&labels).inc();
+    /// The calls of the endpoint `path` that were answered with `code`.
+    pub(super) fn requests(&self, path: &str, code: u16) -> Counter {
+        let labels = [("webhook", path.to_owned()), ("code", code.to_string())];
+        self.requests.get_or_create_owned(&labels)
     }
 
-    /// Creates the series of failed and lossy conversions of `kind` with the value 0: a rate over a series
-    /// that does not exist yet misses its first increment.
-    pub(super) fn converts(&self, kind: &Kind) {
-        for (from, to) in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
-            let lossy = Conversion {
-                kind: kind.kind,
-                from: from.name,
-                to: to.name,
-            };
-            self.data_left_out.get_or_create_owned(&lossy);
-            let failed = Conversion {
-                from: UNKNOWN,
-                ..lossy
-            };
-            let labels = (failed, [("result", "failure")]);
-            self.conversions.get_or_create_owned(&labels);
-        }
+    /// The objects that were converted (kind, from, to), or made a call fail.
+    pub(super) fn converted(
+        &self,
+        [kind, from, to]: [&'static str; 3],
+        result: &'static str,
+    ) -> Counter {
+        let labels = [
+            ("kind", kind),
+            ("from", from),
+            ("to", to),
+            ("result", result),
+        ];
+        self.conversions.get_or_create_owned(&labels)
     }
 
-    pub(super) fn decided(&self, decision: &Decision) {
-        self.decisions.get_or_create(decision).inc();
-    }
-
-    /// Records converted `objects`, or the failure of a call.
-    pub(super) fn converted(&self, conversion: Conversion, result: &'static str, objects: u64) {
-        let labels = (conversion, [("result", result)]);
-        self.conversions.get_or_create(&labels).inc_by(objects);
-    }
-
-    pub(super) fn data_left_out(&self, conversion: Conversion, objects: u64) {
-        if objects > 0 {
-            let counter = self.data_left_out.get_or_create(&conversion);
-            counter.inc_by(objects);
-        }
+    /// The objects that were converted (kind, from, to) without the fields that the version lacks.
+    pub(super) fn data_left_out(&self, [kind, from, to]: [&'static str; 3]) -> Counter {
+        let labels = [("kind", kind), ("from", from), ("to", to)];
+        self.data_left_out.get_or_create_owned(&labels)
     }
 }

@@ -13,15 +13,13 @@ mod conversion;
 pub mod metrics;
 mod nesting;
 pub mod paths;
+mod review;
 mod routes;
 #[cfg(test)]
 mod tests;
-mod tls;
 
 pub use metrics::Metrics;
 pub use routes::Handlers;
-pub use tls::TlsVersion;
-pub(crate) use tls::server_config;
 
 use std::io;
 use std::sync::Arc;
@@ -31,24 +29,13 @@ use tokio::net::TcpListener;
 
 use crate::budget::WEBHOOKS;
 use crate::server::Serving;
-pub use crate::server::Stopping;
-
-/// Why the webhook server cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The TLS library does not support the configuration.
-    #[error("cannot set up TLS")]
-    Tls(#[from] rustls::Error),
-    /// The operating system rejects the listener.
-    #[error("cannot listen for webhook calls")]
-    Listener(#[from] io::Error),
-}
+pub use crate::server::{Stopping, TlsVersion};
 
 /// Serves `handlers` on `listener` until `shutdown` completes, and then for at most `stopping`.
 /// Resolves the certificate at each handshake, so it can change at any time.
 ///
 /// # Errors
-/// [`ServeError`], before any connection is accepted. No later errors.
+/// TLS or the listener cannot be set up. No later errors.
 pub async fn serve(
     listener: TcpListener,
     certificates: Arc<dyn ResolvesServerCert>,
@@ -56,15 +43,15 @@ pub async fn serve(
     handlers: Handlers,
     stopping: Stopping,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
+) -> io::Result<()> {
     let serving = Serving {
         name: "webhook",
         listener,
-        tls: Some(server_config(certificates, minimum)?),
+        tls: Some((certificates, minimum)),
         router: handlers.router(),
         limits: WEBHOOKS,
         counters: handlers.metrics.server,
         stopping,
     };
-    Ok(serving.run(shutdown).await?)
+    serving.run(shutdown).await
 }

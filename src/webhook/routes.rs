@@ -9,9 +9,8 @@ use axum::Router;
 use axum::body::HttpBody as _;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
-use axum::response::Response;
 use axum::routing::post;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::field::Empty;
@@ -20,14 +19,14 @@ use tracing::{Instrument as _, info_span};
 use super::admission::{self, Admission};
 use super::answer::Answer;
 use super::body::{self, Received};
-use super::conversion::{self, Converter};
-use super::metrics::Metrics;
-use super::nesting::{MOST_NESTED, is_too_deep};
-use super::paths;
+use super::metrics::{Metrics, UNKNOWN};
+use super::{conversion, paths, review};
 use crate::api::Kind;
+use crate::api::conversion::other;
 use crate::bounded::shortened;
 use crate::budget::{ADMISSION_BODY, CALL_BYTES, COMPUTATIONS, CONVERSION_BODY, CONVERSION_SHARES};
 use crate::log_limit::LogLimit;
+use crate::metric::Counted;
 use crate::trace_target::{TRACES, adopt};
 
 /// Bodies of at least this size are handled on a blocking thread: they take a millisecond, which would
@@ -55,7 +54,7 @@ struct Endpoint {
 #[derive(Debug)]
 enum Task {
     Admit(Admission),
-    Convert(Converter),
+    Convert(Vec<&'static Kind>),
 }
 
 impl Handlers {
@@ -64,8 +63,11 @@ impl Handlers {
     pub fn new(kinds: &[&'static Kind], max_replicas: u32, metrics: &Metrics) -> Self {
         let mut tasks = Vec::new();
         for &kind in kinds {
-            metrics.converts(kind);
             for version in [&kind.spoke, &kind.hub] {
+                // A rate over a series that does not exist yet misses its first increment.
+                let (to, from) = (version.name, other(kind, version));
+                metrics.converted([kind.kind, UNKNOWN, to], "failure");
+                metrics.data_left_out([kind.kind, from.name, to]);
                 let admission = Admission {
                     kind,
                     version,
@@ -74,15 +76,15 @@ impl Handlers {
                 tasks.push((paths::validate(kind, version), Task::Admit(admission)));
             }
         }
-        let kinds = kinds.to_vec();
-        tasks.push((
-            paths::CONVERT.to_owned(),
-            Task::Convert(Converter { kinds }),
-        ));
+        tasks.push((paths::CONVERT.to_owned(), Task::Convert(kinds.to_vec())));
         let memory = Arc::new(Semaphore::new(CALL_BYTES));
         let computations = Arc::new(Semaphore::new(COMPUTATIONS));
         let endpoints = tasks.into_iter().map(|(path, task)| {
-            metrics.endpoint(&path);
+            for code in [200, 500, 503] {
+                metrics.requests(&path, code);
+            }
+            metrics.latency(&path);
+            metrics.in_flight(&path);
             Arc::new(Endpoint {
                 path,
                 task,
@@ -102,8 +104,8 @@ impl Handlers {
     pub fn answer(&self, path: &str, body: &[u8]) -> Option<(u16, Vec<u8>)> {
         let mut endpoints = self.endpoints.iter();
         let endpoint = endpoints.find(|endpoint| endpoint.path == path)?;
-        let Answer { status, body } = endpoint.answer(body);
-        Some((status.as_u16(), body))
+        let answer = endpoint.answer(body);
+        Some((answer.status.as_u16(), answer.body))
     }
 
     /// The routes. A request carries the address of its client as an extension.
@@ -114,20 +116,18 @@ impl Handlers {
             router = router.route(path, post(move |request| call(endpoint, request)));
         }
         router
-            .fallback(async || rejected(StatusCode::NOT_FOUND, "there is no such endpoint"))
+            .fallback(async || {
+                Answer::rejection(StatusCode::NOT_FOUND, "there is no such endpoint")
+            })
             .method_not_allowed_fallback(async || {
-                rejected(StatusCode::METHOD_NOT_ALLOWED, "reviews are sent by POST")
+                Answer::rejection(StatusCode::METHOD_NOT_ALLOWED, "reviews are sent by POST")
             })
     }
 }
 
-fn rejected(code: StatusCode, message: &str) -> Response {
-    Answer::rejection(code, message).holding(None)
-}
-
-async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response {
+async fn call(endpoint: Arc<Endpoint>, request: Request) -> Answer {
     let began = Instant::now();
-    let _in_flight = endpoint.metrics.started(&endpoint.path);
+    let _in_flight = Counted::new(endpoint.metrics.in_flight(&endpoint.path));
     let span = info_span!(
         target: TRACES,
         "webhook call",
@@ -144,10 +144,10 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response {
     let answered = async {
         match read(&endpoint, request, declared).await {
             Ok(received) => answer(&endpoint, received).await,
-            Err(rejection) => (rejection, None),
+            Err(rejection) => rejection,
         }
     };
-    let (answer, memory) = answered.instrument(span.clone()).await;
+    let answer = answered.instrument(span.clone()).await;
     let status = answer.status.as_u16();
     // Unsigned numbers become text in a trace.
     span.record("http.response.status_code", i64::from(status));
@@ -156,8 +156,10 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response {
         span.in_scope(|| endpoint.log_failure(&answer, declared, peer));
     }
     let metrics = &endpoint.metrics;
-    metrics.answered(&endpoint.path, status, began.elapsed());
-    answer.holding(memory)
+    metrics.requests(&endpoint.path, status).inc();
+    let latency = metrics.latency(&endpoint.path);
+    latency.observe(began.elapsed().as_secs_f64());
+    answer
 }
 
 /// Reads the body of a request with valid headers. `declared` is its Content-Length.
@@ -184,14 +186,11 @@ async fn read(
     body::read(&endpoint.memory, body, declared, limit, shares).await
 }
 
-/// The answer to a body, and their memory.
-async fn answer(
-    endpoint: &Arc<Endpoint>,
-    received: Received,
-) -> (Answer, Option<OwnedSemaphorePermit>) {
+/// The answer to a body.
+async fn answer(endpoint: &Arc<Endpoint>, received: Received) -> Answer {
     let Received { text, memory } = received;
     if text.len() < LARGE_BODY {
-        return (endpoint.answer(&text), memory);
+        return endpoint.answer(&text).holding(memory);
     }
     let computing = Arc::clone(endpoint);
     let permit = Arc::clone(&endpoint.computations).acquire_owned().await;
@@ -199,26 +198,30 @@ async fn answer(
     let computed = spawn_blocking(move || {
         let answer = computing.answer(&text);
         drop((text, permit));
-        (answer, memory)
+        answer.holding(memory)
     });
     computed.await.unwrap_or_else(|_| {
-        let code = StatusCode::INTERNAL_SERVER_ERROR;
-        (Answer::rejection(code, "the server is stopping"), None)
+        Answer::rejection(StatusCode::INTERNAL_SERVER_ERROR, "the server is stopping")
     })
 }
 
 impl Endpoint {
+    /// The answer to `body`. A review with a uid gets a review.
     fn answer(&self, body: &[u8]) -> Answer {
-        let Ok(body) = std::str::from_utf8(body) else {
-            return Answer::rejection(StatusCode::BAD_REQUEST, "the body is not UTF-8");
+        let review = match self.task {
+            Task::Admit(_) => admission::REVIEW,
+            Task::Convert(_) => conversion::REVIEW,
         };
-        if is_too_deep(body) {
-            let message = format!("the body is nested more than {MOST_NESTED} levels deep");
-            return Answer::rejection(StatusCode::BAD_REQUEST, &message);
-        }
-        self.guarded(body, |body| match &self.task {
-            Task::Admit(admission) => admission.answer(body, &self.metrics),
-            Task::Convert(converter) => converter.answer(body, &self.metrics),
+        let (uid, request) = match review::parse(body, review) {
+            Ok(parsed) => parsed,
+            Err(message) => return Answer::rejection(StatusCode::BAD_REQUEST, &message),
+        };
+        self.guarded(&uid, || match &self.task {
+            Task::Admit(admission) => admission.answer(&uid, request, &self.metrics.decisions),
+            Task::Convert(kinds) => {
+                let limit = body::longest_answer(body.len());
+                conversion::answer(kinds, &uid, &request, limit, &self.metrics)
+            }
         })
     }
 
@@ -239,10 +242,10 @@ impl Endpoint {
         }
     }
 
-    /// Returns the result of `answer`, or an error response if it panics. It shares no state that a
+    /// Returns the result of `answer`, or a review with this uid if it panics. It shares no state that a
     /// panic could leave inconsistent.
-    fn guarded(&self, body: &str, answer: impl FnOnce(&str) -> Answer) -> Answer {
-        catch_unwind(AssertUnwindSafe(|| answer(body))).unwrap_or_else(|_| {
+    fn guarded(&self, uid: &str, answer: impl FnOnce() -> Answer) -> Answer {
+        catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
             static PANICKED: LogLimit = LogLimit::new();
             if let Some(omitted) = PANICKED.admit() {
                 tracing::error!(path = self.path, omitted, "a webhook call panicked");
@@ -250,11 +253,11 @@ impl Endpoint {
             match self.task {
                 Task::Admit(_) => {
                     self.metrics.admission_panics.inc();
-                    admission::panicked(body)
+                    admission::panicked(uid)
                 }
                 Task::Convert(_) => {
                     self.metrics.conversion_panics.inc();
-                    conversion::panicked(body)
+                    conversion::failed(uid, "internal error occurred during conversion")
                 }
             }
         })
@@ -279,13 +282,11 @@ mod tests {
         let metrics = Metrics::register(&mut registry);
         let handlers = Handlers::new(&kinds(), 0, &metrics);
         for endpoint in &handlers.endpoints {
-            let (api_version, kind) = match endpoint.task {
-                Task::Admit(_) => ("admission.k8s.io/v1", "AdmissionReview"),
-                Task::Convert(_) => ("apiextensions.k8s.io/v1", "ConversionReview"),
+            let kind = match endpoint.task {
+                Task::Admit(_) => "AdmissionReview",
+                Task::Convert(_) => "ConversionReview",
             };
-            let review =
-                json!({"apiVersion": api_version, "kind": kind, "request": {"uid": "u-1"}});
-            let answer = endpoint.guarded(&review.to_string(), |_| panic!("on purpose"));
+            let answer = endpoint.guarded("u-1", || panic!("on purpose"));
             assert_eq!(answer.status, StatusCode::OK);
             let answer: Value = serde_json::from_slice(&answer.body).unwrap();
             assert_eq!(answer["kind"], json!(kind));
@@ -299,16 +300,13 @@ mod tests {
                     assert_eq!(answer["response"]["result"]["status"], json!("Failure"));
                 }
             }
-            let answer = endpoint.guarded("{}", |_| panic!("on purpose"));
-            assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
         }
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
-        // Two endpoints per version of each kind.
-        let admissions = 2 * 2 * kinds().len();
+        let admissions = 2 * kinds().len();
         for line in [
             &format!("controller_runtime_webhook_panics_total {admissions}"),
-            "controller_runtime_conversion_webhook_panics_total 2",
+            "controller_runtime_conversion_webhook_panics_total 1",
         ] {
             assert!(text.lines().any(|shown| shown == line), "{line}: {text}");
         }
@@ -334,7 +332,7 @@ mod tests {
                 call(Arc::clone(convert), request.unwrap())
             });
             for response in join_all(calls).await {
-                assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+                assert_eq!(response.status, StatusCode::SERVICE_UNAVAILABLE);
             }
             // The period of the log.
             tokio::time::sleep(std::time::Duration::from_secs(10)).await;

@@ -4,7 +4,10 @@
 
 use serde_json::{Value, json};
 
+use super::Admission;
+use super::object::Object;
 use super::rules::{Resource, Write};
+use crate::api::Version;
 use crate::api::conversion::{
     self, ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, DATA_LIMIT_BYTES, data_needed,
 };
@@ -19,13 +22,22 @@ fn error(field: &str, reason: ErrorReason, detail: String) -> FieldError {
     }
 }
 
-impl Write<'_, '_> {
+impl Write<'_> {
+    fn other(&self) -> &'static Version {
+        conversion::other(self.admission.kind, self.admission.version)
+    }
+
+    /// The spec in the other version, with the fields that `data` keeps.
+    fn in_other(&self, spec: &Value, data: Option<&str>) -> Value {
+        conversion::other_spec(self.admission.kind, self.admission.version, spec, data)
+    }
+
     /// Errors in the annotation's fields of the other version that the old object did not have. In
     /// the schema of this version the annotation is only a string.
     pub(super) fn annotation_errors(&self) -> Vec<FieldError> {
-        let data = self.new.object.annotation(DATA_ANNOTATION);
-        let old = self.old();
-        let old_data = old.and_then(|old| old.object.annotation(DATA_ANNOTATION));
+        let data = |resource: &Resource<'_>| resource.object.annotation(DATA_ANNOTATION);
+        let old_data = self.old.as_ref().and_then(data);
+        let data = data(&self.new);
         if old_data == data {
             return Vec::new();
         }
@@ -40,38 +52,35 @@ impl Write<'_, '_> {
             let detail = format!("may not be more than {DATA_LIMIT_BYTES} bytes");
             return vec![error(&field, ErrorReason::TooLong, detail)];
         }
-        let (kind, version) = (self.admission.kind, self.admission.version);
-        let other = conversion::other(kind, version);
-        let converted = |spec, data| conversion::other_spec(kind, version, spec, data);
-        let with_data = converted(&self.new.spec, Some(data.as_str()));
-        let before = old.map(|old| converted(&old.spec, old_data.as_deref()));
-        let errors = update_errors(&other.spec, &with_data, before.as_ref());
-        let own = other.validate(&converted(&self.new.spec, None));
-        errors
-            .into_iter()
-            .filter(|error| !own.contains(error))
-            .map(|it| {
-                let detail = format!("{} of {}: {}", it.field, other.name, it.body());
-                error(&field, ErrorReason::Invalid, detail)
-            })
-            .collect()
+        let other = self.other();
+        let with_data = self.in_other(&self.new.spec, Some(&data));
+        let before = self.old.as_ref();
+        let before = before.map(|old| self.in_other(&old.spec, old_data.as_deref()));
+        let mut errors = update_errors(&other.spec, &with_data, before.as_ref());
+        let own = other.validate(&self.in_other(&self.new.spec, None));
+        errors.retain(|error| !own.contains(error));
+        let errors = errors.into_iter().map(|it| {
+            let detail = format!("{} of {}: {}", it.field, other.name, it.body());
+            error(&field, ErrorReason::Invalid, detail)
+        });
+        errors.collect()
     }
 
     /// What a write loses, and what to do instead. An object that was not read first, as in a `kubectl
     /// replace`, has no annotation with the fields that only the other version has. A server-side apply
     /// removes those that its manager has applied before.
     fn lost(&self, old_data: Option<&str>, data: Option<&str>) -> Option<String> {
-        let (kind, version) = (self.admission.kind, self.admission.version);
-        let object = &self.new.object;
+        let Admission { kind, version, .. } = self.admission;
+        let old = self.old.as_ref()?;
         if data.is_some_and(|data| conversion::is_data_for(kind, version, data))
-            || object.is_applied_to(self.old()?.object)
+            || self.new.object.is_applied_to(&old.object)
         {
             return None;
         }
-        let kept = conversion::other_spec(kind, version, &json!({}), old_data);
+        let kept = self.in_other(&json!({}), old_data);
         let fields = kept.as_object()?.keys().map(|name| format!("spec.{name}"));
         let fields = fields.collect::<Vec<_>>().join(", ");
-        let other = conversion::other(kind, version);
+        let other = self.other();
         (!fields.is_empty()).then(|| {
             format!(
                 "{fields} of {} would be lost without it: replace the object in {}, or use kubectl apply or patch, \
@@ -83,74 +92,68 @@ impl Write<'_, '_> {
         })
     }
 
-    /// Bytes of the annotation that the other version needs for `spec`, if any.
-    fn needed(&self, spec: &Value) -> Option<usize> {
-        let data = data_needed(self.admission.kind, self.admission.version, spec)?;
-        Some(data.len())
+    /// Bytes of the annotation that the other version needs for the fields of `resource`, if any, and of
+    /// all annotations of `object` with it.
+    fn needed(&self, resource: &Resource<'_>, object: &Object<'_>) -> Option<(usize, usize)> {
+        let Admission { kind, version, .. } = self.admission;
+        let data = data_needed(kind, version, &resource.spec)?.len();
+        let all = DATA_ANNOTATION.len() + data + object.other_annotations_bytes();
+        Some((data, all))
     }
 
-    /// Errors for fields of the other version that do not fit into the annotations.
-    pub(super) fn room_errors(&self) -> Vec<FieldError> {
+    /// An error for fields of the other version that do not fit into the annotations.
+    pub(super) fn room_error(&self) -> Option<FieldError> {
         let new = &self.new.object;
         // Conversion may write a number in eight times its length (1e20); nothing else grows.
         if new.spec_text().len() * 8 + new.annotations_text().len() < DATA_LIMIT_BYTES {
-            return Vec::new();
+            return None;
         }
-        // The bytes of the annotation, and of all annotations.
-        let needed = |Resource { object, spec }: &Resource<'_, '_>| {
-            let data = self.needed(spec)?;
-            let others = object.other_annotations_bytes();
-            Some((data, DATA_ANNOTATION.len() + data + others))
-        };
-        let Some((data, annotations)) = needed(&self.new) else {
-            return Vec::new();
-        };
-        let stored = self.old().and_then(needed);
-        let (old_data, old_annotations) = stored.unwrap_or_default();
-        let mut errors = Vec::new();
+        let (data, all) = self.needed(&self.new, new)?;
+        let old = self.old.as_ref();
+        let old = old.and_then(|old| self.needed(old, &old.object));
+        let (old_data, old_all) = old.unwrap_or_default();
         if data > DATA_LIMIT_BYTES && data > old_data {
             let detail = format!(
                 "the fields that other versions lack may not be more than {DATA_LIMIT_BYTES} bytes"
             );
-            errors.push(error("spec", ErrorReason::TooLong, detail));
+            return Some(error("spec", ErrorReason::TooLong, detail));
         }
-        if annotations > ANNOTATIONS_LIMIT_BYTES && annotations > old_annotations {
-            let other = conversion::other(self.admission.kind, self.admission.version);
-            let detail = format!(
-                "may not be more than {ANNOTATIONS_LIMIT_BYTES} bytes, with the {data} bytes that \
-                 {} needs for fields of the spec: remove at least {} bytes of annotations",
-                other.name,
-                annotations - ANNOTATIONS_LIMIT_BYTES
-            );
-            errors.push(error("metadata.annotations", ErrorReason::TooLong, detail));
+        if all <= ANNOTATIONS_LIMIT_BYTES || all <= old_all {
+            return None;
         }
-        errors
+        let detail = format!(
+            "may not be more than {ANNOTATIONS_LIMIT_BYTES} bytes, with the {data} bytes that \
+             {} needs for fields of the spec: remove at least {} bytes of annotations",
+            self.other().name,
+            all - ANNOTATIONS_LIMIT_BYTES
+        );
+        Some(error("metadata.annotations", ErrorReason::TooLong, detail))
     }
 
     /// An error for fields that server-side apply would drop. With field managers in both versions,
     /// the API server converts the object to the other version and back, and fields that do not fit
     /// are lost before admission.
     pub(super) fn dropped_error(&self) -> Option<FieldError> {
-        let new = &self.new;
-        if new.object.annotations_text().len() < DATA_LIMIT_BYTES {
+        let new = &self.new.object;
+        if new.annotations_text().len() < DATA_LIMIT_BYTES {
             return None;
         }
-        let old = self.old()?;
-        let kind = self.admission.kind;
-        let other = conversion::other(kind, self.admission.version);
-        if !old.object.has_field_manager_in(&kind.api_version(other)) {
+        let old = self.old.as_ref()?;
+        let other = self.other();
+        let other_version = self.admission.kind.api_version(other);
+        if !old.object.has_field_manager_in(&other_version) {
             return None;
         }
-        let before = self.needed(&old.spec)?;
-        let with_data = DATA_ANNOTATION.len() + before + new.object.other_annotations_bytes();
-        if with_data <= ANNOTATIONS_LIMIT_BYTES || self.needed(&new.spec).unwrap_or(0) >= before {
+        let (before, all) = self.needed(old, new)?;
+        let now = self.needed(&self.new, new).map_or(0, |(data, _)| data);
+        if all <= ANNOTATIONS_LIMIT_BYTES || now >= before {
             return None;
         }
         let detail = format!(
             "fields of the spec that {} lacks have no room beside the annotations and would be \
              lost: remove at least {} bytes of annotations first",
             other.name,
-            with_data - ANNOTATIONS_LIMIT_BYTES
+            all - ANNOTATIONS_LIMIT_BYTES
         );
         Some(error("metadata.annotations", ErrorReason::TooLong, detail))
     }

@@ -1,4 +1,4 @@
-//! An object in a review. Only the requested fields are parsed. Knows the expected kind, but no rules.
+//! An object in a review. Only the requested fields are parsed. Knows no rules.
 
 use std::borrow::Cow;
 
@@ -6,13 +6,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::subject::{Admission, Rejected};
+use super::Rejected;
 use crate::api::conversion::{DATA_ANNOTATION, MOST_VALUES};
 use crate::api::raw::{Envelope, Members, Text, has_at_most};
+use crate::api::{Kind, Version};
 use crate::webhook::answer::beginning_of;
 
-/// An object of a request. Only the requested fields are parsed.
-#[derive(Debug)]
+/// An object of a request.
 pub(super) struct Object<'a>(Envelope<'a>);
 
 impl<'a> Object<'a> {
@@ -22,23 +22,10 @@ impl<'a> Object<'a> {
         object.map(Self).ok_or_else(malformed)
     }
 
-    /// Checks that the object matches the kind and version of the endpoint.
-    pub(super) fn must_be(&self, admission: &Admission) -> Result<(), Rejected> {
-        let kind = admission.kind;
-        let api_version = self.0.members.text("apiVersion").unwrap_or_default();
-        let is_ours = api_version
-            .strip_prefix(kind.group)
-            .and_then(|rest| rest.strip_prefix('/'))
-            == Some(admission.version.name)
-            && self.0.members.text("kind").as_deref() == Some(kind.kind);
-        match is_ours {
-            true => Ok(()),
-            false => Err(Rejected::malformed(format!(
-                "this endpoint checks objects of apiVersion {} and kind {} only",
-                kind.api_version(admission.version),
-                kind.kind
-            ))),
-        }
+    pub(super) fn is_a(&self, kind: &Kind, version: &Version) -> bool {
+        let members = &self.0.members;
+        members.text("apiVersion") == Some(kind.api_version(version).into())
+            && members.text("kind").as_deref() == Some(kind.kind)
     }
 
     pub(super) fn spec_text(&self) -> &str {
@@ -90,9 +77,9 @@ impl<'a> Object<'a> {
         self.applies().iter().any(|it| !before.contains(it))
     }
 
-    fn applies(&self) -> Vec<Applied<'_>> {
+    fn applies(&self) -> Vec<Applied> {
         let managed = self.0.metadata.json("managedFields").unwrap_or_default();
-        let mut entries: Vec<Applied<'_>> = serde_json::from_str(managed).unwrap_or_default();
+        let mut entries: Vec<Applied> = serde_json::from_str(managed).unwrap_or_default();
         entries.retain(|it| it.operation == "Apply");
         entries
     }
@@ -101,36 +88,29 @@ impl<'a> Object<'a> {
         self.0.metadata.json("annotations").unwrap_or_default()
     }
 
-    fn annotations(&self) -> Members<'_> {
-        Members::of(self.annotations_text()).unwrap_or_default()
-    }
-
     pub(super) fn annotation(&self, name: &str) -> Option<String> {
         // A search of the text is cheaper than parsing, and usually finds nothing. It misses a name
         // with escapes, which no API server writes.
         if !self.annotations_text().contains(name) {
             return None;
         }
-        let annotations = self.annotations();
+        let annotations = Members::of(self.annotations_text()).ok()?;
         annotations.text(name).map(Cow::into_owned)
     }
 
     /// Bytes of the other annotations, keys and values.
     pub(super) fn other_annotations_bytes(&self) -> usize {
-        self.annotations().bytes_beside(DATA_ANNOTATION)
+        let annotations = Members::of(self.annotations_text()).unwrap_or_default();
+        annotations.bytes_beside(DATA_ANNOTATION)
     }
 }
 
 /// An entry of `metadata.managedFields`, without the fields.
 #[derive(Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
-struct Applied<'a> {
-    #[serde(borrow)]
-    manager: Cow<'a, str>,
-    #[serde(borrow)]
-    operation: Cow<'a, str>,
-    #[serde(borrow)]
-    api_version: Cow<'a, str>,
-    #[serde(borrow)]
-    time: Cow<'a, str>,
+struct Applied {
+    manager: String,
+    operation: String,
+    api_version: String,
+    time: String,
 }

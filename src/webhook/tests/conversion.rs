@@ -6,7 +6,6 @@ use crate::api::conversion::{
     ANNOTATIONS_LIMIT_BYTES, Converted, DATA_ANNOTATION, convert,
     tests::generators::arbitrary_object,
 };
-use crate::webhook::conversion::Converter;
 
 /// Checks an answer as the API server's webhook converter does: returns each object, or the error
 /// message. Follows `getConvertedObjectsFromResponse`, `validateConvertedObject` and
@@ -86,12 +85,12 @@ fn restored(original: &Value, converted: &Value) -> Result<Value, String> {
 }
 
 /// The answer of the endpoint to a review, without a connection.
-fn answered(review: &Value) -> Value {
+fn answered(review: &str) -> Value {
     let metrics = Metrics::register(&mut Registry::default());
-    let converter = Converter { kinds: kinds() };
-    let answer = converter.answer(&review.to_string(), &metrics);
-    assert_eq!(answer.status, 200);
-    serde_json::from_slice(&answer.body).unwrap()
+    let handlers = Handlers::new(&kinds(), 0, &metrics);
+    let (status, answer) = handlers.answer("/convert", review.as_bytes()).unwrap();
+    assert_eq!(status, 200);
+    serde_json::from_slice(&answer).unwrap()
 }
 
 /// Objects of one kind, as the API server stores them, and a version to convert them to.
@@ -142,7 +141,7 @@ proptest! {
         (desired, objects) in stored_objects()
     ) {
         let review = conversion(&desired, &objects);
-        let answer = answered(&review);
+        let answer = answered(&review.to_string());
         let accepted = accepted(&review, &answer);
         prop_assert!(accepted.is_ok(), "{accepted:?} {answer}");
         for (object, accepted) in objects.iter().zip(accepted.unwrap()) {
@@ -158,7 +157,7 @@ proptest! {
 fn each_rule_of_the_api_server_finds_an_answer_that_breaks_it() {
     let object = memcached("v1alpha1", json!({"size": 3}));
     let review = conversion("cache.example.com/v1", &[object.clone(), object]);
-    let good = answered(&review);
+    let good = answered(&review.to_string());
     assert!(accepted(&review, &good).is_ok());
     let changes: [(&str, Value, &str); 9] = [
         ("/kind", json!("AdmissionReview"), "version or kind"),
@@ -271,11 +270,11 @@ fn what_cannot_be_converted_is_named_and_fails_the_whole_call() {
         ("v1", good.clone(), "to \"v1\""),
         ("", good.clone(), "to \"\""),
     ] {
-        let answer = answered(&conversion(desired, &[good.clone(), bad]));
+        let answer = answered(&conversion(desired, &[good.clone(), bad]).to_string());
         assert!(failure(&answer).contains(complaint), "{answer}");
     }
     for bad in [Value::Null, json!(1), json!("x"), json!([])] {
-        let answer = answered(&conversion(hub, &[good.clone(), bad]));
+        let answer = answered(&conversion(hub, &[good.clone(), bad]).to_string());
         assert!(failure(&answer).contains("an object"), "{answer}");
     }
 }
@@ -285,7 +284,10 @@ fn no_objects_are_converted_to_no_objects() {
     for objects in [json!([]), Value::Null] {
         let mut review = conversion("cache.example.com/v1", &[]);
         review["request"]["objects"] = objects;
-        assert_eq!(accepted(&review, &answered(&review)), Ok(Vec::new()));
+        assert_eq!(
+            accepted(&review, &answered(&review.to_string())),
+            Ok(Vec::new())
+        );
     }
 }
 
@@ -323,11 +325,7 @@ fn the_members_of_a_request_may_come_in_any_order() {
         r#"{{"request":{{"objects":{objects},"more":{{}},"uid":"u-2","desiredAPIVersion":"cache.example.com/v1"}},
             "kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1"}}"#
     );
-    let metrics = Metrics::register(&mut Registry::default());
-    let kinds = kinds();
-    let answer = Converter { kinds }.answer(&text, &metrics);
-    let answer: Value = serde_json::from_slice(&answer.body).unwrap();
-    assert_eq!(answer, answered(&review));
+    assert_eq!(answered(&text), answered(&review.to_string()));
 }
 
 #[tokio::test]

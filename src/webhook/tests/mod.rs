@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{Handlers, Metrics, ServeError, Stopping, TlsVersion, serve};
+use super::{Handlers, Metrics, Stopping, TlsVersion, serve};
 use crate::operators::tests::kinds;
 
 const STOPPING: Stopping = Stopping {
@@ -51,7 +51,7 @@ struct Server {
     registry: Registry,
     tls: ClientConfig,
     stop: Arc<Notify>,
-    running: JoinHandle<Result<(), ServeError>>,
+    running: JoinHandle<std::io::Result<()>>,
 }
 
 impl Server {

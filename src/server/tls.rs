@@ -4,6 +4,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
+use axum_server::tls_rustls::RustlsConfig;
 use rustls::crypto::ring;
 use rustls::server::{NoServerSessionStorage, ResolvesServerCert};
 use rustls::version::{TLS12, TLS13};
@@ -32,13 +33,10 @@ impl FromStr for TlsVersion {
 }
 
 /// The TLS configuration of a server that resolves `certificates` at each handshake.
-///
-/// # Errors
-/// The TLS library does not support the configuration.
-pub(crate) fn server_config(
+pub(super) fn config(
     certificates: Arc<dyn ResolvesServerCert>,
     minimum: TlsVersion,
-) -> Result<Arc<ServerConfig>, rustls::Error> {
+) -> Result<RustlsConfig, rustls::Error> {
     let versions: &[&SupportedProtocolVersion] = match minimum {
         TlsVersion::Tls12 => &[&TLS13, &TLS12],
         TlsVersion::Tls13 => &[&TLS13],
@@ -53,5 +51,5 @@ pub(crate) fn server_config(
     // API servers do not resume sessions, so a ticket only costs a write and memory.
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    Ok(Arc::new(config))
+    Ok(RustlsConfig::from_config(Arc::new(config)))
 }
