@@ -18,11 +18,9 @@ const NAME_MAX: usize = 120;
 /// The fields that `ours` has lost: paths, e.g. `spec.template.spec.containers[web].image`.
 struct Lost<'a> {
     ours: &'a str,
-    /// Those that other managers own.
-    taken: Vec<String>,
+    fields: Vec<String>,
+    /// Those that own any of them.
     managers: BTreeSet<&'a str>,
-    /// Those that nobody owns.
-    removed: Vec<String>,
 }
 
 /// A manager, and the fields below some path that it owns.
@@ -37,9 +35,8 @@ pub(crate) fn describe(desired: &Value, live: &Value, ours: &str) -> String {
         .collect();
     let mut lost = Lost {
         ours,
-        taken: Vec::new(),
+        fields: Vec::new(),
         managers: BTreeSet::new(),
-        removed: Vec::new(),
     };
     lost.walk(desired, &owners, "");
     lost.describe()
@@ -75,9 +72,8 @@ impl<'a> Lost<'a> {
                 }
             }
             _ if owners.iter().any(|(manager, _)| *manager == self.ours) => {}
-            _ if owners.is_empty() => self.removed.push(cut(path, NAME_MAX).to_owned()),
             _ => {
-                self.taken.push(cut(path, NAME_MAX).to_owned());
+                self.fields.push(cut(path, NAME_MAX).to_owned());
                 self.managers
                     .extend(owners.iter().map(|(manager, _)| manager));
             }
@@ -94,18 +90,13 @@ impl<'a> Lost<'a> {
         } else {
             format!("field manager {}", named.join(", "))
         };
-        let fields = if self.taken.is_empty() {
-            &self.removed
-        } else {
-            &self.taken
+        let first: Vec<_> = self.fields.iter().take(FIELDS_MAX).cloned().collect();
+        let fields = match first.join(", ") {
+            none if none.is_empty() => "its fields".to_owned(),
+            some if self.fields.len() > FIELDS_MAX => format!("{some} and others"),
+            all => all,
         };
-        match fields.get(..FIELDS_MAX) {
-            None if fields.is_empty() => format!("{who} keeps changing its fields"),
-            Some(first) if fields.len() > FIELDS_MAX => {
-                format!("{who} keeps changing {} and others", first.join(", "))
-            }
-            _ => format!("{who} keeps changing {}", fields.join(", ")),
-        }
+        format!("{who} keeps changing {fields}")
     }
 }
 

@@ -76,21 +76,12 @@ impl Tally {
         tally
     }
 
-    fn count(&mut self, condition: ConditionView) {
-        if let Some(count) = self.counts.get_mut(&condition) {
-            *count += 1;
-            return;
+    fn count(&mut self, mut condition: ConditionView) {
+        if self.counts.len() >= MOST_STATES && !self.counts.contains_key(&condition) {
+            condition.status = "Unknown".to_owned();
+            condition.reason = "other".to_owned();
         }
-        let key = if self.counts.len() < MOST_STATES {
-            condition
-        } else {
-            ConditionView {
-                status: "Unknown".to_owned(),
-                reason: "other".to_owned(),
-                ..condition
-            }
-        };
-        *self.counts.entry(key).or_default() += 1;
+        *self.counts.entry(condition).or_default() += 1;
     }
 }
 
