@@ -155,9 +155,8 @@ impl ReconcileStates {
 
     /// Whether the last apply of the child had this body and this result.
     pub(crate) fn is_rewritten(&self, resource: &Resource, rewritten: &ServerMutated) -> bool {
-        let is_rewritten = |state: &ReconcileState| Some(state.rewritten.contains(rewritten));
-        let found = self.read(&key_of(resource), &resource.uid, is_rewritten);
-        found.unwrap_or_default()
+        let is_rewritten = |state: &ReconcileState| state.rewritten.contains(rewritten);
+        self.read(&key_of(resource), &resource.uid, is_rewritten)
     }
 
     /// The blocker of the last attempt with the same inputs, and the time until the next one; zero if it is
@@ -228,8 +227,7 @@ impl ReconcileStates {
 
     /// Whether the resource has lost a child, and has not been read since.
     pub(crate) fn has_lost_child(&self, key: &ObjectKey, uid: &str) -> bool {
-        let has_lost_child = self.read(key, uid, |state| Some(state.has_lost_child));
-        has_lost_child.unwrap_or_default()
+        self.read(key, uid, |state| state.has_lost_child)
     }
 
     /// Records that the resource exists, so that its children may be created.
@@ -270,15 +268,16 @@ impl ReconcileStates {
         }
     }
 
-    fn read<T>(
+    /// What `read` returns for the state of the resource, or the default if it has none.
+    fn read<T: Default>(
         &self,
         key: &ObjectKey,
         uid: &str,
-        read: impl FnOnce(&ReconcileState) -> Option<T>,
-    ) -> Option<T> {
+        read: impl FnOnce(&ReconcileState) -> T,
+    ) -> T {
         let states = self.by_resource.lock();
-        let state = states.get(key)?;
-        (*state.uid == *uid).then(|| read(state))?
+        let state = states.get(key).filter(|state| *state.uid == *uid);
+        state.map(read).unwrap_or_default()
     }
 
     fn change<T>(&self, resource: &Resource, change: impl FnOnce(&mut ReconcileState) -> T) -> T {

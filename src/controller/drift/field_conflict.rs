@@ -18,9 +18,11 @@ const NAME_MAX: usize = 120;
 /// The fields that `ours` has lost: paths, e.g. `spec.template.spec.containers[web].image`.
 struct Lost<'a> {
     ours: &'a str,
-    fields: Vec<String>,
-    /// Those that own any of them.
+    /// Those that other managers own.
+    taken: Vec<String>,
     managers: BTreeSet<&'a str>,
+    /// Those that nobody owns.
+    removed: Vec<String>,
 }
 
 /// A manager, and the fields below some path that it owns.
@@ -35,8 +37,9 @@ pub(crate) fn describe(desired: &Value, live: &Value, ours: &str) -> String {
         .collect();
     let mut lost = Lost {
         ours,
-        fields: Vec::new(),
+        taken: Vec::new(),
         managers: BTreeSet::new(),
+        removed: Vec::new(),
     };
     lost.walk(desired, &owners, "");
     lost.describe()
@@ -72,8 +75,9 @@ impl<'a> Lost<'a> {
                 }
             }
             _ if owners.iter().any(|(manager, _)| *manager == self.ours) => {}
+            _ if owners.is_empty() => self.removed.push(cut(path, NAME_MAX).to_owned()),
             _ => {
-                self.fields.push(cut(path, NAME_MAX).to_owned());
+                self.taken.push(cut(path, NAME_MAX).to_owned());
                 self.managers
                     .extend(owners.iter().map(|(manager, _)| manager));
             }
@@ -90,13 +94,18 @@ impl<'a> Lost<'a> {
         } else {
             format!("field manager {}", named.join(", "))
         };
-        let first: Vec<_> = self.fields.iter().take(FIELDS_MAX).cloned().collect();
-        let fields = match first.join(", ") {
-            none if none.is_empty() => "its fields".to_owned(),
-            some if self.fields.len() > FIELDS_MAX => format!("{some} and others"),
-            all => all,
+        let fields = if self.taken.is_empty() {
+            &self.removed
+        } else {
+            &self.taken
         };
-        format!("{who} keeps changing {fields}")
+        match fields.get(..FIELDS_MAX) {
+            None if fields.is_empty() => format!("{who} keeps changing its fields"),
+            Some(first) if fields.len() > FIELDS_MAX => {
+                format!("{who} keeps changing {} and others", first.join(", "))
+            }
+            _ => format!("{who} keeps changing {}", fields.join(", ")),
+        }
     }
 }
 

@@ -86,11 +86,8 @@ impl Tally {
 }
 
 fn wants_attention(condition: &ConditionView) -> bool {
-    match condition.type_.as_str() {
-        READY => condition.status != "True",
-        DEGRADED => condition.status == "True",
-        _ => false,
-    }
+    let is_true = condition.status == "True";
+    condition.type_ == READY && !is_true || condition.type_ == DEGRADED && is_true
 }
 
 impl Collector for Sources<VisitConditions> {
