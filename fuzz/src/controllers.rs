@@ -1,15 +1,13 @@
 //! What the fuzz targets call for data that the controllers read from the API server. Contains no
 //! rules.
 
-use std::convert::identity;
 use std::sync::Arc;
 
 use kube::core::WatchEvent;
 use kube::runtime::watcher::Error;
-use quartet_operator::controller::cache::cached::{
-    CachedChild, CachedPod, CachedResource, ReceivedChild,
-};
-use quartet_operator::controller::cache::decode::{Decode, DecodeGuard};
+use quartet_operator::api::memcached::KIND;
+use quartet_operator::controller::cache::cached::{CachedChild, CachedPod, CachedResource};
+use quartet_operator::controller::cache::decode::Received;
 use quartet_operator::controller::cache::store::Store;
 use quartet_operator::controller::drift::{absorb, fingerprint};
 use quartet_operator::controller::legacy::adoption;
@@ -29,28 +27,29 @@ pub struct Followed {
 /// Processes `lines` as each of the four caches does: resources, Deployments, Services, pods.
 pub fn follow(lines: &[&[u8]]) -> Followed {
     let mut followed = Followed::default();
-    follow_as(lines, identity::<CachedResource>, &mut followed);
+    let resource = |object: &Value| CachedResource::decode(&KIND, object);
+    follow_as(lines, resource, &mut followed);
     for owned in owned_by(OPERATORS) {
-        let cached = |received: ReceivedChild| received.of_type(owned.kind);
-        follow_as(lines, cached, &mut followed);
+        let child = |object: &Value| CachedChild::decode(owned.kind, object);
+        follow_as(lines, child, &mut followed);
     }
-    follow_as(lines, identity::<CachedPod>, &mut followed);
+    follow_as(lines, CachedPod::decode, &mut followed);
     followed.cached.sort();
     followed
 }
 
-fn follow_as<D: Decode, T: Object + PartialEq>(
+fn follow_as<T: Object + PartialEq>(
     lines: &[&[u8]],
-    cached: impl Fn(D) -> T,
+    decode: impl Fn(&Value) -> Result<T, String>,
     followed: &mut Followed,
 ) {
     let store = Store::<T>::default();
     for line in lines {
-        match serde_json::from_slice::<WatchEvent<DecodeGuard<D>>>(line) {
+        match serde_json::from_slice::<WatchEvent<Received>>(line) {
             Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
-                if let Ok(object) = object.into_decoded() {
+                if let Ok(object) = decode(&object.object) {
                     followed.decoded += 1;
-                    drop(store.applied(Arc::new(cached(object))));
+                    drop(store.applied(Arc::new(object)));
                 }
             }
             Ok(WatchEvent::Deleted(object)) => {
@@ -100,7 +99,7 @@ pub fn absorb(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
 /// The cached form of a foreign Deployment: name and uid of its controller, the retained selector, and
 /// whether the operator ever applied it.
 pub fn deployment(object: &Value) -> Option<(String, String, Option<Value>, bool)> {
-    let cached = CachedChild::decode(DEPLOYMENT, object.clone()).ok()?;
+    let cached = CachedChild::decode(DEPLOYMENT, object).ok()?;
     let preserved = cached.workload()?.preserved_selector.clone();
     let (owner, selector) = (cached.owner?, preserved.map(|it| *it));
     Some((

@@ -12,8 +12,9 @@ const CONNECTION_BYTES: usize = 4 * KIB;
 const TLS_CONNECTION_BYTES: usize = 16 * KIB;
 /// Memory of the computation of a response besides body and response: the tree of one spec, and an object.
 const COMPUTATION_BYTES: usize = 2 * MIB;
-/// Memory of a page of a list of 10 MiB, which is there twice. No limit enforces this length.
-const PAGE_BYTES: usize = 2 * 10 * MIB;
+/// Memory of a page of a list of 2.5 MiB: its text, and its objects as trees, which take 7 times that. No
+/// limit enforces this length.
+const PAGE_BYTES: usize = (1 + 7) * 5 * MIB / 2;
 
 /// The rows of docs/memory.md that follow from the constants, for the first `kinds` operators.
 fn rows(kinds: usize) -> Vec<(&'static str, usize)> {

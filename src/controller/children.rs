@@ -11,8 +11,8 @@ use crate::controller::cache::store::Store;
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::object::ObjectKey;
 use crate::operators::{
-    ChildKind, ChildState, DEPLOYMENT, OPERATORS, ObservedChild, ObservedPod, ObservedWorkload,
-    Owned, Problem, Reason, owned_by,
+    ChildKind, ChildState, DEPLOYMENT, ObservedChild, ObservedPod, ObservedWorkload, Owned,
+    Problem, Reason,
 };
 
 /// The caches of children.
@@ -20,13 +20,6 @@ pub(crate) struct Children {
     /// One per type. A linear search of these few costs less than a map.
     stores: Vec<(ChildKind, Arc<Store<CachedChild>>)>,
     pub(crate) pods: Arc<Store<CachedPod>>,
-}
-
-/// The caches of all types that the operators own.
-impl Default for Children {
-    fn default() -> Self {
-        Children::new(&owned_by(OPERATORS))
-    }
 }
 
 impl Children {
@@ -68,7 +61,7 @@ impl Children {
     /// Stores the API server's answer to a write in the cache, ahead of the watch event. Returns the
     /// fingerprint of the owned fields; `None` if the answer cannot be decoded.
     pub(crate) fn put_written(&self, kind: ChildKind, answer: &Value) -> Option<Fingerprint> {
-        let child = CachedChild::decode(kind, answer.clone()).ok()?;
+        let child = CachedChild::decode(kind, answer).ok()?;
         let fingerprint = child.fingerprint;
         self.put_decoded(kind, child);
         fingerprint

@@ -7,7 +7,6 @@
 mod resync;
 
 use std::collections::BTreeSet;
-use std::convert::identity;
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +15,14 @@ use futures::future::join;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::runtime::watcher::{self, Event};
+use kube::runtime::watcher::Event;
+use serde_json::Value;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::controller::cache::cached::{CachedResource, ReceivedChild};
-use crate::controller::cache::decode::{Decode, DecodeGuard};
+use crate::controller::cache::cached::{CachedChild, CachedPod, CachedResource};
+use crate::controller::cache::decode::WatchItem;
 use crate::controller::cache::informer::{self, Change, Informer, Synced};
 use crate::controller::cache::store::Store;
 use crate::controller::cache::stored_version;
@@ -271,25 +271,26 @@ fn watch_children(
     for &(kind, ref store) in children.stores() {
         let handlers = Arc::clone(handlers);
         let (client, resource) = (options.watch_client.clone(), resource_of(kind));
-        let stream = informer::watch(client, &resource, Some(CHILD_SELECTOR), namespace);
-        let informer = Informer::new(kind.kind, Arc::clone(store), Arc::clone(&options.metrics));
-        synced.push(informer.synced());
-        let cached = move |received: ReceivedChild| received.of_type(kind);
-        let handler = move |change: Change<_>, _| handlers.child_changed(&change);
-        informers.spawn(informer.run(stream, cached, handler));
+        synced.push(inform(
+            options,
+            kind.kind,
+            Arc::clone(store),
+            informer::watch(client, &resource, Some(CHILD_SELECTOR), namespace),
+            informers,
+            move |object| CachedChild::decode(kind, object),
+            move |change, _| handlers.child_changed(&change),
+        ));
     }
     let (handlers, store) = (Arc::clone(handlers), Arc::clone(&children.pods));
-    let resource = ApiResource::erase::<Pod>(&());
-    let client = options.watch_client.clone();
-    let stream = informer::watch(client, &resource, Some(POD_SELECTOR), namespace);
-    let handler = move |change: Change<_>, _| handlers.pod_changed(&change);
+    let (client, resource) = (options.watch_client.clone(), ApiResource::erase::<Pod>(&()));
     synced.push(inform(
         options,
         &resource.kind,
         store,
-        stream,
+        informer::watch(client, &resource, Some(POD_SELECTOR), namespace),
         informers,
-        handler,
+        CachedPod::decode,
+        move |change, _| handlers.pod_changed(&change),
     ));
     synced
 }
@@ -318,18 +319,18 @@ fn watch_resources(
     };
     let clients = (options.client.clone(), options.watch_client.clone());
     let namespace = only_namespace(options);
-    let stream = stored_version::watch::<CachedResource>(kind, clients.0, clients.1, namespace);
+    let stream = stored_version::watch(kind, clients.0, clients.1, namespace);
     let namespaces = options.namespaces.clone();
     let stream = stream.filter(move |event| ready(is_watched(event, &namespaces)));
-    inform(options, kind.kind, store, stream, informers, handler)
+    let decode = move |object: &Value| CachedResource::decode(kind, object);
+    inform(
+        options, kind.kind, store, stream, informers, decode, handler,
+    )
 }
 
 /// Whether an event concerns a resource in `namespaces` (in any, if that is empty), or all resources. What
 /// is not cached is not reconciled, whatever else names it.
-fn is_watched<T>(
-    event: &watcher::Result<Event<DecodeGuard<T>>>,
-    namespaces: &BTreeSet<String>,
-) -> bool {
+fn is_watched(event: &WatchItem, namespaces: &BTreeSet<String>) -> bool {
     match event {
         Ok(Event::Apply(object) | Event::InitApply(object) | Event::Delete(object)) => {
             namespaces.is_empty() || namespaces.contains(object.key().namespace())
@@ -338,20 +339,19 @@ fn is_watched<T>(
     }
 }
 
-fn inform<T>(
+/// Starts an informer.
+fn inform<T: Object>(
     options: &Options,
     kind: &str,
     store: Arc<Store<T>>,
-    stream: impl Stream<Item = watcher::Result<Event<DecodeGuard<T>>>> + Send + 'static,
+    stream: impl Stream<Item = WatchItem> + Send + 'static,
     informers: &mut JoinSet<String>,
+    decode: impl Fn(&Value) -> Result<T, String> + Send + Sync + 'static,
     handler: impl FnMut(Change<T>, bool) + Send + 'static,
-) -> Synced
-where
-    T: Object + Decode,
-{
+) -> Synced {
     let informer = Informer::new(kind, store, Arc::clone(&options.metrics));
     let synced = informer.synced();
-    informers.spawn(informer.run(stream, identity, handler));
+    informers.spawn(informer.run(stream, decode, handler));
     synced
 }
 

@@ -13,7 +13,7 @@ use crate::api::{Kind, Status};
 use crate::api_server::Location;
 use crate::bounded::cut;
 use crate::controller::clock::Clock;
-use crate::controller::metrics::{EventFate, Metrics};
+use crate::controller::metrics::Metrics;
 use crate::operators::{Reason, Resource, status};
 use quartet_http::Caller;
 
@@ -128,7 +128,7 @@ impl Recorder {
         });
         let event = (namespace.clone(), name, event);
         if self.queue.try_send(event).is_err() {
-            self.metrics.event(EventFate::Dropped);
+            self.metrics.event("dropped");
         }
     }
 }
@@ -144,10 +144,10 @@ pub(super) async fn write(mut recorded: Recorded, caller: Caller, metrics: Arc<M
             name: &name,
         };
         metrics.event(match caller.create(at, &event).await {
-            Ok(_) => EventFate::Created,
+            Ok(_) => "created",
             Err(error) => {
                 tracing::warn!(%error, "an Event was not written");
-                EventFate::Failed
+                "failed"
             }
         });
     }

@@ -63,9 +63,6 @@ impl EventHandlers {
         match change {
             Change::Deleted(_) => controller.queue.remove(key),
             Change::Updated { old, new } if old.is_semantically_equal(new) => {}
-            // The answer to the write often arrives after its event. The reconcile continues.
-            Change::Updated { old, new }
-                if old.is_spec_equal(new) && controller.states.is_being_written(key, new) => {}
             Change::Added(_) if is_first_list => {
                 controller.queue.add(key.clone(), Priority::Low);
             }
@@ -103,12 +100,6 @@ impl EventHandlers {
         Some((controller, ObjectKey::new(namespace, &owner.name)))
     }
 
-    /// Whether a reconcile of the owner has sent what `child` shows. It continues with the answer.
-    fn is_being_applied(&self, owner: &Owner, child: &CachedChild) -> bool {
-        let queue = self.queue_of(child.meta.key.namespace(), owner);
-        queue.is_some_and(|(it, key)| it.states.is_being_applied(&key, owner, child))
-    }
-
     /// Enqueues the resources with the name of this child: it became free, or its owner changed.
     fn enqueue_by_name(&self, child: &ObjectKey) {
         for controller in &self.controllers {
@@ -120,33 +111,32 @@ impl EventHandlers {
 
     pub(super) fn child_changed(&self, change: &Change<CachedChild>) {
         let (before, after) = (change.before(), change.after());
-        if before
-            .zip(after)
-            .is_some_and(|(before, after)| before.is_semantically_equal(after))
+        if let Change::Updated { old, new } = change
+            && old.is_semantically_equal(new)
         {
             return;
         }
         let is_free = |before: &&CachedChild| after.is_none_or(|after| after.owner != before.owner);
         let freed = before.filter(is_free);
-        if let Some((child, owner)) = freed.and_then(|child| Some((child, child.owner.as_ref()?))) {
+        if let Some(child) = freed
+            && let Some(owner) = &child.owner
+        {
             // Before the owner is enqueued.
             self.note_loss(child.meta.key.namespace(), owner);
         }
         let mut delay = Duration::ZERO;
-        if let Some((before, after)) = before.zip(after)
-            && before.is_spec_equal(after)
-            && after.is_rolling_out()
+        if let Change::Updated { old, new } = change
+            && old.is_spec_equal(new)
+            && new.is_rolling_out()
         {
-            if !after.is_current() {
+            if !new.is_current() {
                 // What it reports is of an earlier spec, and nobody acts on it.
                 return;
             }
             delay = COALESCE;
         }
         for child in [before, after].into_iter().flatten() {
-            if let Some(owner) = &child.owner
-                && !after.is_some_and(|after| self.is_being_applied(owner, after))
-            {
+            if let Some(owner) = &child.owner {
                 self.enqueue_owner(child.meta.key.namespace(), owner, delay);
             }
         }
@@ -157,9 +147,8 @@ impl EventHandlers {
 
     pub(super) fn pod_changed(&self, change: &Change<CachedPod>) {
         let (before, after) = (change.before(), change.after());
-        if before
-            .zip(after)
-            .is_some_and(|(before, after)| before.is_semantically_equal(after))
+        if let Change::Updated { old, new } = change
+            && old.is_semantically_equal(new)
         {
             return;
         }

@@ -48,24 +48,9 @@ pub enum ReconcileResult {
 /// The values of the label `result` that dashboards query; `requeue` is always 0 here.
 const RESULTS: [&str; 4] = ["error", "requeue", "requeue_after", "success"];
 
-/// The result of recording an Event. The label `result` is the name in lower case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EventFate {
-    /// It was written.
-    Created,
-    /// Dropped: the queue is full.
-    Dropped,
-    /// The API server rejected it, or was unavailable.
-    Failed,
-}
-
-impl EventFate {
-    const ALL: [Self; 3] = [Self::Created, Self::Dropped, Self::Failed];
-
-    fn labels(self) -> Labels {
-        labels([("result", &format!("{self:?}").to_ascii_lowercase())])
-    }
-}
+/// The results of recording an Event: it was written; the queue was full; or the API server rejected it,
+/// or was unavailable.
+const EVENT_RESULTS: [&str; 3] = ["created", "dropped", "failed"];
 
 /// All metrics of the controllers.
 #[derive(Debug)]
@@ -187,8 +172,9 @@ impl Metrics {
             queues: Sources::registered(registry),
             resources: Sources::registered(registry),
         };
-        for fate in EventFate::ALL {
-            metrics.events.get_or_create_owned(&fate.labels());
+        for result in EVENT_RESULTS {
+            let labels = labels([("result", result)]);
+            metrics.events.get_or_create_owned(&labels);
         }
         metrics
     }
@@ -283,9 +269,10 @@ impl Metrics {
         self.undecodable.get_or_create_owned(&labels).inc();
     }
 
-    /// Counts the result of an Event.
-    pub(crate) fn event(&self, fate: EventFate) {
-        self.events.get_or_create_owned(&fate.labels()).inc();
+    /// Counts the result of an Event, one of [`EVENT_RESULTS`].
+    pub(crate) fn event(&self, result: &str) {
+        let labels = labels([("result", result)]);
+        self.events.get_or_create_owned(&labels).inc();
     }
 
     /// Registers the resources of a controller, whose conditions are read at each scrape.

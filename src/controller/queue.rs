@@ -71,8 +71,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
 
     /// Adds a key that is ready now.
     pub fn add(&self, key: K, priority: Priority) {
-        self.shared
-            .change(|state, now| state.add(key, priority, Duration::ZERO, now));
+        self.add_later(key, priority, Duration::ZERO);
     }
 
     /// As [`Queue::add_later`], for workers: a key that was handed out with a low priority keeps it.

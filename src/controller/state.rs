@@ -1,5 +1,5 @@
 //! State of a resource between two reconciles that the caches cannot hold: a pending status, the
-//! back-off from a blocker, a write in progress, a lost child. An entry exists only while it holds
+//! back-off from a blocker, a lost child. An entry exists only while it holds
 //! something, and is removed with its resource. No I/O.
 //! Used by `event_handlers` and `reconcile`.
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::controller::cache::cached::{CachedChild, CachedResource, Owner};
+use crate::controller::cache::cached::Owner;
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::drift::repairs::Repairs;
 use crate::controller::object::ObjectKey;
@@ -41,8 +41,6 @@ struct ReconcileState {
     repairs: HashMap<Repaired, Repairs>,
     /// A status that differs from the stored one and has not been written.
     pending: Option<StatusDebounce>,
-    /// The write that is sent but not answered.
-    writing: Option<Write>,
     /// The resource has lost a child: a user deleted the child, or the resource was deleted and the
     /// garbage collector was faster than this watch. A child that is created for a deleted owner is
     /// deleted at once, and would be created again while the watch lags. So the resource is read from
@@ -120,29 +118,6 @@ pub(crate) struct ServerMutated {
     pub(crate) answered: Fingerprint,
 }
 
-/// What a write sends.
-#[derive(Debug)]
-pub(crate) enum Write {
-    /// A child, by the fingerprint of its desired state.
-    Child(Fingerprint),
-    /// The JSON of the status.
-    Status(Box<str>),
-}
-
-/// A write that is sent but not answered.
-#[derive(Debug)]
-pub(crate) struct Writing<'a> {
-    states: &'a ReconcileStates,
-    resource: &'a Resource,
-}
-
-impl Drop for Writing<'_> {
-    fn drop(&mut self) {
-        self.states
-            .change(self.resource, |state| state.writing = None);
-    }
-}
-
 impl ReconcileStates {
     /// Records the API server's changes to the last apply of a child; `None` if there were none.
     pub(crate) fn applied(
@@ -156,44 +131,6 @@ impl ReconcileStates {
             state.rewritten.retain(is_other);
             state.rewritten.extend(rewritten);
         });
-    }
-
-    /// Records a write until the guard is dropped: also if the reconcile times out or panics.
-    pub(crate) fn writing<'a>(&'a self, resource: &'a Resource, write: Write) -> Writing<'a> {
-        self.change(resource, |state| state.writing = Some(write));
-        Writing {
-            states: self,
-            resource,
-        }
-    }
-
-    /// Whether `seen` is the child of the resource `owner` that is being applied, as it was sent.
-    pub(crate) fn is_being_applied(
-        &self,
-        key: &ObjectKey,
-        owner: &Owner,
-        seen: &CachedChild,
-    ) -> bool {
-        !seen.meta.deleting
-            && self.is_writing(
-                key,
-                &owner.uid,
-                |write| matches!(write, Write::Child(sent) if seen.fingerprint == Some(*sent)),
-            )
-    }
-
-    /// Whether the status of `seen` is the one that is being written.
-    pub(crate) fn is_being_written(&self, key: &ObjectKey, seen: &CachedResource) -> bool {
-        self.is_writing(
-            key,
-            &seen.meta.uid,
-            |write| matches!(write, Write::Status(sent) if *sent == seen.status),
-        )
-    }
-
-    fn is_writing(&self, key: &ObjectKey, uid: &str, is_it: impl FnOnce(&Write) -> bool) -> bool {
-        let is_it = self.read(key, uid, |state| state.writing.as_ref().map(is_it));
-        is_it.unwrap_or_default()
     }
 
     /// Calls `with` with the repairs of `what` to the state `desired`, and the current time. Another desired
@@ -218,9 +155,8 @@ impl ReconcileStates {
 
     /// Whether the last apply of the child had this body and this result.
     pub(crate) fn is_rewritten(&self, resource: &Resource, rewritten: &ServerMutated) -> bool {
-        let is_rewritten = |state: &ReconcileState| Some(state.rewritten.contains(rewritten));
-        let found = self.read(&key_of(resource), &resource.uid, is_rewritten);
-        found.unwrap_or_default()
+        let is_rewritten = |state: &ReconcileState| state.rewritten.contains(rewritten);
+        self.read(&key_of(resource), &resource.uid, is_rewritten)
     }
 
     /// The blocker of the last attempt with the same inputs, and the time until the next one; zero if it is
@@ -291,8 +227,7 @@ impl ReconcileStates {
 
     /// Whether the resource has lost a child, and has not been read since.
     pub(crate) fn has_lost_child(&self, key: &ObjectKey, uid: &str) -> bool {
-        let has_lost_child = self.read(key, uid, |state| Some(state.has_lost_child));
-        has_lost_child.unwrap_or_default()
+        self.read(key, uid, |state| state.has_lost_child)
     }
 
     /// Records that the resource exists, so that its children may be created.
@@ -333,15 +268,16 @@ impl ReconcileStates {
         }
     }
 
-    fn read<T>(
+    /// What `read` returns for the state of the resource, or the default if it has none.
+    fn read<T: Default>(
         &self,
         key: &ObjectKey,
         uid: &str,
-        read: impl FnOnce(&ReconcileState) -> Option<T>,
-    ) -> Option<T> {
+        read: impl FnOnce(&ReconcileState) -> T,
+    ) -> T {
         let states = self.by_resource.lock();
-        let state = states.get(key)?;
-        (*state.uid == *uid).then(|| read(state))?
+        let state = states.get(key).filter(|state| *state.uid == *uid);
+        state.map(read).unwrap_or_default()
     }
 
     fn change<T>(&self, resource: &Resource, change: impl FnOnce(&mut ReconcileState) -> T) -> T {
@@ -375,7 +311,6 @@ impl ReconcileState {
         self.rewritten.is_empty()
             && self.repairs.values().all(|repairs| repairs.is_over(now))
             && self.pending.is_none()
-            && self.writing.is_none()
             && !self.has_lost_child
             && self.blocked.is_none()
             && self.unconfirmed.is_none()

@@ -1,7 +1,8 @@
 //! The driver against a scripted API server that keeps one Lease, under paused time.
 
+mod log;
+
 use std::convert::Infallible;
-use std::io;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
+use self::log::log_lines;
 use super::*;
 use crate::candidate::TIMING;
 use crate::clock::Moment;
@@ -125,35 +127,6 @@ struct Running {
     leadership: Leadership,
     resign: oneshot::Sender<()>,
     task: tokio::task::JoinHandle<Result<(), ElectionLost>>,
-}
-
-/// What was logged.
-#[derive(Clone, Default)]
-struct LogLines(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for LogLines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl LogLines {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-/// A subscriber, and what it writes.
-fn log_lines() -> (LogLines, impl tracing::Subscriber + Send + Sync) {
-    let lines = LogLines::default();
-    let writer = lines.clone();
-    let writes = tracing_subscriber::fmt().with_ansi(false);
-    (lines, writes.with_writer(move || writer.clone()).finish())
 }
 
 fn lock(client: Client, name: &str) -> LeaseLock {

@@ -10,7 +10,7 @@ mod resource;
 #[cfg(test)]
 mod tests;
 
-pub use self::child::{CachedChild, ReceivedChild};
+pub use self::child::CachedChild;
 pub(crate) use self::meta::Meta;
 pub use self::owner::Owner;
 pub use self::pod::CachedPod;

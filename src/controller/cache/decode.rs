@@ -1,45 +1,34 @@
-//! Decodes the objects of a list or watch into the small structs that the caches store, one at a time.
-//! An object that cannot be decoded becomes a value, as with kube's `DeserializeGuard`, and does not end
-//! the watch.
+//! The objects of a list or watch, as kube's watcher delivers them: JSON, of which an informer makes the
+//! cached form. So an object that cannot be decoded does not end the watch, as with kube's
+//! `DeserializeGuard`.
 
 use std::borrow::Cow;
-use std::fmt::Debug;
 
 use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta};
+use kube::runtime::watcher::{self, Event};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::controller::object::ObjectKey;
 
-/// A struct with the needed fields of an object.
-pub trait Decode: Clone + Debug {
-    /// Decodes an object as the API server sends it.
-    ///
-    /// # Errors
-    /// The reason, for the log.
-    fn from_json(object: Value) -> Result<Self, String>;
-}
+/// An item of the stream of a watch.
+pub type WatchItem = watcher::Result<Event<Received>>;
 
-/// An object from a list or watch, reduced to `T`, or the error. So an undecodable object affects
-/// neither the watch nor other objects.
+/// An object of a list or watch.
 #[derive(Debug, Clone)]
-pub struct DecodeGuard<T> {
+pub struct Received {
     /// Only name, namespace, uid and resourceVersion.
     metadata: ObjectMeta,
-    decoded: Result<T, String>,
+    /// The whole object.
+    pub object: Value,
 }
 
-impl<T> DecodeGuard<T> {
+impl Received {
     /// Namespace and name.
     pub fn key(&self) -> ObjectKey {
-        let ObjectMeta {
-            namespace, name, ..
-        } = &self.metadata;
-        ObjectKey::new(
-            namespace.as_deref().unwrap_or_default(),
-            name.as_deref().unwrap_or_default(),
-        )
+        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        ObjectKey::new(&text(&self.metadata.namespace), &text(&self.metadata.name))
     }
 
     /// UID, or empty.
@@ -51,35 +40,25 @@ impl<T> DecodeGuard<T> {
     pub fn resource_version(&self) -> Option<u64> {
         self.metadata.resource_version.as_deref()?.parse().ok()
     }
-
-    /// The object itself.
-    ///
-    /// # Errors
-    /// Why it cannot be decoded.
-    pub fn into_decoded(self) -> Result<T, String> {
-        self.decoded
-    }
 }
 
-impl<'de, T: Decode> Deserialize<'de> for DecodeGuard<T> {
+impl<'de> Deserialize<'de> for Received {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let object = Value::deserialize(deserializer)?;
         let metadata = object.get("metadata");
         let text = |field: &str| Some(metadata?.get(field)?.as_str()?.to_owned());
-        Ok(DecodeGuard {
-            metadata: ObjectMeta {
-                name: text("name"),
-                namespace: text("namespace"),
-                uid: text("uid"),
-                resource_version: text("resourceVersion"),
-                ..ObjectMeta::default()
-            },
-            decoded: T::from_json(object),
-        })
+        let metadata = ObjectMeta {
+            name: text("name"),
+            namespace: text("namespace"),
+            uid: text("uid"),
+            resource_version: text("resourceVersion"),
+            ..ObjectMeta::default()
+        };
+        Ok(Received { metadata, object })
     }
 }
 
-impl<T> Resource for DecodeGuard<T> {
+impl Resource for Received {
     type DynamicType = ApiResource;
     type Scope = DynamicResourceScope;
 

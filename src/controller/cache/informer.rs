@@ -11,21 +11,22 @@ use futures::{Stream, StreamExt};
 use kube::core::{ApiResource, Status};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, interval, sleep};
 use tracing::{debug, info, warn};
 
 use crate::api_server::relisting;
 use crate::controller::backoff::StreamBackoff;
-use crate::controller::cache::decode::{Decode, DecodeGuard};
+use crate::controller::cache::decode::{Received, WatchItem};
 pub use crate::controller::cache::store::Change;
 use crate::controller::cache::store::{MAX_ANSWER_DELAY, Store};
 use crate::controller::metrics::Metrics;
 use crate::controller::object::{Object, ObjectKey};
 
-/// Objects per page of a list. With client-go's 500 (`pager.defaultPageSize`), the first lists of 1000
-/// resources leave 3 MiB more in the allocator.
-const PAGE_SIZE: u32 = 100;
+/// Objects per page of a list: fewer than client-go's 500 (`pager.defaultPageSize`), since all objects of
+/// a page are in memory as JSON.
+const PAGE_SIZE: u32 = 25;
 /// Duration of a watch in seconds, as requested from the API server.
 ///
 /// A dead connection is detected 5 s later (kube's `WATCH_IDLE_TIMEOUT_MARGIN`), so in less than a
@@ -79,12 +80,12 @@ impl<T: Object> Informer<T> {
     }
 
     /// Processes `stream`, which should not end: errors in it are followed by a wait. Calls `handler` with
-    /// each change after the store has it; the flag is true for changes of the first list. `cached` makes the
-    /// cached form of a decoded object. Returns the kind when the stream ends.
-    pub async fn run<D>(
+    /// each change after the store has it; the flag is true for changes of the first list. `decode` makes the
+    /// cached form of an object. Returns the kind when the stream ends.
+    pub async fn run(
         mut self,
-        stream: impl Stream<Item = watcher::Result<Event<DecodeGuard<D>>>>,
-        cached: impl Fn(D) -> T,
+        stream: impl Stream<Item = WatchItem>,
+        decode: impl Fn(&Value) -> Result<T, String>,
         mut handler: impl FnMut(Change<T>, bool),
     ) -> String {
         let mut stream = pin!(stream);
@@ -111,7 +112,7 @@ impl<T: Object> Informer<T> {
                 Some(Ok(event)) => {
                     let is_list = matches!(event, Event::InitDone);
                     let is_first_list = is_list && !*self.synced.borrow();
-                    for change in self.take(event, &cached) {
+                    for change in self.take(event, &decode) {
                         handler(change, is_first_list);
                     }
                     if is_list {
@@ -169,55 +170,63 @@ impl<T: Object> Informer<T> {
         }
     }
 
-    fn take<D>(&mut self, event: Event<DecodeGuard<D>>, cached: impl Fn(D) -> T) -> Vec<Change<T>> {
+    fn take(
+        &mut self,
+        event: Event<Received>,
+        decode: impl Fn(&Value) -> Result<T, String>,
+    ) -> Vec<Change<T>> {
         match event {
             Event::Init => {
                 self.undecodable.clear();
                 self.store.begin_relist();
                 Vec::new()
             }
-            Event::InitApply(object) => {
-                match self.decode(object) {
-                    Ok(object) => self.store.listed(Arc::new(cached(object))),
-                    Err(key) => self.store.listed_undecodable(key),
+            Event::InitApply(received) => {
+                match self.decode(&received, decode) {
+                    Some(object) => self.store.listed(object),
+                    None => self.store.listed_undecodable(received.key()),
                 }
                 Vec::new()
             }
             Event::InitDone => self.store.finish_relist(),
-            Event::Apply(object) => match self.decode(object) {
-                Ok(object) => self.store.applied(Arc::new(cached(object))),
-                Err(_logged) => Vec::new(),
-            },
-            Event::Delete(object) => {
-                let key = object.key();
+            Event::Apply(received) => {
+                let object = self.decode(&received, decode);
+                object.map_or_else(Vec::new, |object| self.store.applied(object))
+            }
+            Event::Delete(received) => {
+                let key = received.key();
                 self.undecodable.remove(&key);
-                let version = object.resource_version().unwrap_or(u64::MAX);
-                self.store.deleted(&key, object.uid(), version)
+                let version = received.resource_version().unwrap_or(u64::MAX);
+                self.store.deleted(&key, received.uid(), version)
             }
         }
     }
 
-    /// The object, or its key if it cannot be decoded: counted each time, logged once per version and
+    /// The cached form; `None` if it cannot be decoded: counted each time, logged once per version and
     /// list. Its last known state stays in the store.
-    fn decode<D>(&mut self, object: DecodeGuard<D>) -> Result<D, ObjectKey> {
-        let (key, version) = (object.key(), object.resource_version());
-        let error = match object.into_decoded() {
+    fn decode(
+        &mut self,
+        received: &Received,
+        decode: impl Fn(&Value) -> Result<T, String>,
+    ) -> Option<Arc<T>> {
+        let (key, version) = (received.key(), received.resource_version());
+        let error = match decode(&received.object) {
             Ok(decoded) => {
                 self.undecodable.remove(&key);
-                return Ok(decoded);
+                return Some(Arc::new(decoded));
             }
             Err(error) => error,
         };
         self.metrics.undecodable(&self.kind);
+        let (kind, namespace, name) = (&self.kind, key.namespace(), key.name());
         if self.undecodable.get(&key) != Some(&version) {
-            let (kind, namespace, name) = (&self.kind, key.namespace(), key.name());
             warn!(
                 kind,
                 namespace, name, error, "an object cannot be decoded; ignored"
             );
-            self.undecodable.insert(key.clone(), version);
+            self.undecodable.insert(key, version);
         }
-        Err(key)
+        None
     }
 }
 
@@ -238,16 +247,13 @@ struct Waits {
 /// Only a running watch is protected against stalls here. `client` must have timeouts for lists and for
 /// the start of watches, must not retry, and must report a watch that ends at once as an error. The
 /// manager's client of watches does so.
-pub fn watch<T>(
+pub fn watch(
     client: Client,
     resource: &ApiResource,
     label_selector: Option<&str>,
     namespace: Option<&str>,
-) -> impl Stream<Item = watcher::Result<Event<DecodeGuard<T>>>> + Send + use<T>
-where
-    T: Decode + Send + Sync + 'static,
-{
-    let api: Api<DecodeGuard<T>> = match namespace {
+) -> impl Stream<Item = WatchItem> + Send + use<> {
+    let api: Api<Received> = match namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, resource),
         None => Api::all_with(client, resource),
     };

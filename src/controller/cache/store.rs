@@ -84,7 +84,7 @@ struct State<T> {
 }
 
 struct Relist<T> {
-    /// In the order of the list. Unchanged states are shared with the store.
+    /// In the order of the list.
     listed: Vec<Arc<T>>,
     /// Existing objects that cannot be decoded: their last decoded state stays.
     undecodable: HashSet<ObjectKey>,
@@ -188,15 +188,7 @@ impl<T: Object> Store<T> {
 
     /// Adds an object to the running list.
     pub(crate) fn listed(&self, object: Arc<T>) {
-        let mut state = self.state.lock();
-        let is_same = |stored: &&Arc<T>| {
-            stored.uid() == object.uid()
-                && stored.resource_version() == object.resource_version()
-                && stored.form() == object.form()
-        };
-        let known = state.objects.get(object.key()).filter(is_same).cloned();
-        let object = known.unwrap_or(object);
-        if let Some(relist) = &mut state.relist {
+        if let Some(relist) = &mut self.state.lock().relist {
             relist.listed.push(object);
         }
     }
@@ -252,15 +244,10 @@ impl<T: Object> Store<T> {
     /// may arrive.
     pub(crate) fn drop_unconfirmed(&self, before: Instant) -> Vec<Change<T>> {
         let mut state = self.state.lock();
-        let overdue = state
-            .unconfirmed
-            .extract_if(|_, written| *written <= before);
-        let overdue: Vec<ObjectKey> = overdue.map(|(key, _)| key).collect();
-        overdue
-            .iter()
-            .filter_map(|key| state.remove(key))
-            .map(Change::Deleted)
-            .collect()
+        let is_overdue = |_: &ObjectKey, written: &mut Instant| *written <= before;
+        let overdue: Vec<_> = state.unconfirmed.extract_if(is_overdue).collect();
+        let removed = overdue.iter().filter_map(|(key, _)| state.remove(key));
+        removed.map(Change::Deleted).collect()
     }
 }
 
@@ -292,12 +279,9 @@ impl<T: Object> State<T> {
         }
         let replaced = self.remove(object.key());
         if let Some(value) = object.index() {
-            match self.index.get_mut(value) {
-                Some(keys) => keys.push(object.key().clone()),
-                None => {
-                    self.index.insert(value.into(), vec![object.key().clone()]);
-                }
-            }
+            let keys = self.index.entry(value.into());
+            let keys = keys.or_insert_with(|| Vec::with_capacity(1));
+            keys.push(object.key().clone());
         }
         self.objects.insert(object.key().clone(), object);
         replaced

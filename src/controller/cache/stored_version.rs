@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::{Stream, StreamExt as _, stream};
 use k8s_openapi::ByteString;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
-use kube::runtime::watcher::{self, Event};
+use kube::runtime::watcher;
 use kube::{Client, Error};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -17,7 +17,7 @@ use tracing::info;
 
 use crate::api::{Kind, Version};
 use crate::api_server::DEADLINE;
-use crate::controller::cache::decode::{Decode, DecodeGuard};
+use crate::controller::cache::decode::WatchItem;
 use crate::controller::cache::informer;
 
 /// Discovery interval while the hub version is served but not stored, which is a transition. Once it is
@@ -33,38 +33,35 @@ const RARE_DISCOVERY_INTERVAL: Duration = Duration::from_secs(600);
 type Discovered = (&'static Version, Option<Duration>);
 
 /// The events of one watch, for an informer.
-type Events<T> = Pin<Box<dyn Stream<Item = watcher::Result<Event<DecodeGuard<T>>>> + Send>>;
+type Events = Pin<Box<dyn Stream<Item = WatchItem> + Send>>;
 
 /// The current watch.
-struct Watching<T> {
+struct Watching {
     version: &'static Version,
-    events: Events<T>,
+    events: Events,
     /// When the next discovery is due.
     next_discovery: Option<Instant>,
 }
 
 /// The configuration and state of the watches.
-struct Watcher<T> {
+struct Watcher {
     kind: &'static Kind,
     discovery: Client,
     client: Client,
     namespace: Option<String>,
-    watching: Option<Watching<T>>,
+    watching: Option<Watching>,
 }
 
 /// The resources of `kind`, in `namespace` or in all, in the storage version: a list and its
 /// changes, and again after each change of the storage version.
 ///
 /// `discovery` is for single requests, `client` for watches; see [`informer::watch`].
-pub(crate) fn watch<T>(
+pub(crate) fn watch(
     kind: &'static Kind,
     discovery: Client,
     client: Client,
     namespace: Option<&str>,
-) -> impl Stream<Item = watcher::Result<Event<DecodeGuard<T>>>> + Send + use<T>
-where
-    T: Decode + Send + Sync + 'static,
-{
+) -> impl Stream<Item = WatchItem> + Send + use<> {
     let watcher = Watcher {
         kind,
         discovery,
@@ -78,8 +75,8 @@ where
     })
 }
 
-impl<T: Decode + Send + Sync + 'static> Watcher<T> {
-    async fn next(&mut self) -> Option<watcher::Result<Event<DecodeGuard<T>>>> {
+impl Watcher {
+    async fn next(&mut self) -> Option<WatchItem> {
         loop {
             let Some(watching) = &mut self.watching else {
                 match stored_version(&self.discovery, self.kind).await {

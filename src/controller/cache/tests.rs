@@ -5,8 +5,8 @@ use std::sync::Arc;
 use allocation_counter::measure;
 use serde_json::{Value, json};
 
+use crate::api::memcached::KIND;
 use crate::controller::cache::cached::{CachedChild, CachedPod, CachedResource};
-use crate::controller::cache::decode::Decode;
 use crate::controller::cache::store::Store;
 use crate::controller::object::Object;
 use crate::operators::{ChildKind, DEPLOYMENT, SERVICE};
@@ -18,7 +18,7 @@ const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/memory.md");
 const OBJECTS: usize = 1300;
 
 /// Allocated bytes per object of a cache.
-fn bytes<T: Object>(decode: impl Fn(Value) -> Result<T, String>, object: Value) -> usize {
+fn bytes<T: Object>(decode: impl Fn(&Value) -> Result<T, String>, object: Value) -> usize {
     let store = Store::<T>::default();
     let objects: Vec<_> = (0..OBJECTS)
         .map(|number| {
@@ -30,7 +30,7 @@ fn bytes<T: Object>(decode: impl Fn(Value) -> Result<T, String>, object: Value) 
         .collect();
     let counted = measure(|| {
         for object in &objects {
-            let object = decode(object.clone()).expect("decodes");
+            let object = decode(object).expect("decodes");
             drop(store.applied(Arc::new(object)));
         }
     });
@@ -109,7 +109,7 @@ fn a_cached_object_takes_the_documented_memory() {
         "status": ready_status(),
     });
     let spec = resource["spec"].to_string().len();
-    let whole = bytes(CachedResource::from_json, resource);
+    let whole = bytes(|object| CachedResource::decode(&KIND, object), resource);
     let resource = ("a resource that is ready, without its spec", whole - spec);
 
     let deployment = child(
@@ -125,7 +125,7 @@ fn a_cached_object_takes_the_documented_memory() {
             },
         }),
     );
-    let decode = |object: Value| {
+    let decode = |object: &Value| {
         let mut child = CachedChild::decode(DEPLOYMENT, object)?;
         // Not counted: only the Deployment of an older operator keeps a selector of its own.
         if let crate::operators::ChildState::Workload(workload) = &mut child.state {
@@ -139,7 +139,7 @@ fn a_cached_object_takes_the_documented_memory() {
         SERVICE,
         json!({"spec": {"type": "ClusterIP"}, "status": {}}),
     );
-    let decode = |object: Value| CachedChild::decode(SERVICE, object);
+    let decode = |object: &Value| CachedChild::decode(SERVICE, object);
     let service = ("a Service", bytes(decode, service));
 
     let pod = json!({
@@ -153,7 +153,7 @@ fn a_cached_object_takes_the_documented_memory() {
         },
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
     });
-    let pod = ("a pod", bytes(CachedPod::from_json, pod));
+    let pod = ("a pod", bytes(CachedPod::decode, pod));
     let document = std::fs::read_to_string(DOCUMENT).expect("the document");
     let counted = [resource, deployment, service, pod];
     let documented = counted.map(|(row, _)| (row, documented(&document, row)));

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::operators::{OPERATORS, owned_by};
 
 /// A Deployment of the resource `owner`, as the API server returns it.
 fn deployment(name: &str, status: &Value) -> Value {
@@ -34,7 +35,7 @@ fn another_child_with_pods_is_not_ready_while_it_is_rolling_out() {
         (json!({}), Some("it is rolling out")),
         (json!({"observedGeneration": 0}), Some("it is rolling out")),
     ] {
-        let children = Children::default();
+        let children = Children::new(&owned_by(OPERATORS));
         children.put_written(DEPLOYMENT, &deployment("main", &rolled_out()));
         children.put_written(DEPLOYMENT, &deployment("other", &status));
         let (workload, pods, others) = children.observed("ns", "owner", Some((DEPLOYMENT, "main")));
@@ -51,7 +52,7 @@ fn another_child_with_pods_is_not_ready_while_it_is_rolling_out() {
 
 #[test]
 fn an_object_of_another_namespace_that_names_the_owner_is_no_child() {
-    let children = Children::default();
+    let children = Children::new(&owned_by(OPERATORS));
     let mut foreign = deployment("main", &json!({}));
     foreign["metadata"]["namespace"] = "another".into();
     foreign["metadata"]["uid"] = "foreign".into();

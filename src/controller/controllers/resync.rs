@@ -42,7 +42,7 @@ mod tests {
     use tokio::time::{Instant, timeout};
 
     use super::*;
-    use crate::controller::cache::decode::Decode;
+    use crate::api::memcached::KIND;
     use crate::controller::metrics::Metrics;
 
     #[tokio::test(start_paused = true)]
@@ -52,7 +52,7 @@ mod tests {
             let object = json!({"metadata": {
                 "namespace": "ns", "name": name, "uid": name, "resourceVersion": "1",
             }});
-            let resource = CachedResource::from_json(object).expect("decodes");
+            let resource = CachedResource::decode(&KIND, &object).expect("decodes");
             resources.put_written(resource);
         }
         let metrics = Metrics::register(&mut Registry::default());

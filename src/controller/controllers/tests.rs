@@ -11,10 +11,10 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::Status;
-use crate::controller::cache::cached::CachedChild;
+use crate::api::nginx;
+use crate::controller::cache::decode::Received;
 use crate::controller::event_handlers::COALESCE;
-use crate::operators::{DEPLOYMENT, OPERATORS, Resource};
+use crate::operators::{DEPLOYMENT, OPERATORS};
 
 /// The handlers of all four kinds, with caches filled and queues read by the test.
 struct Scene {
@@ -28,7 +28,7 @@ impl Scene {
         Scene {
             handlers: EventHandlers {
                 controllers: kinds.map(|kind| QueueHandle::new(kind, &metrics)).collect(),
-                children: Arc::default(),
+                children: Arc::new(Children::new(&owned_by(OPERATORS))),
             },
         }
     }
@@ -82,7 +82,7 @@ fn resource(namespace: &str, name: &str, uid: &str, version: u64) -> CachedResou
     let object = json!({"metadata": {
         "namespace": namespace, "name": name, "uid": uid, "resourceVersion": version.to_string(),
     }});
-    CachedResource::from_json(object).unwrap()
+    CachedResource::decode(&nginx::KIND, &object).unwrap()
 }
 
 /// `<kind> <name>` as a controller reference; the UID is as in [`Scene::holds`].
@@ -104,20 +104,7 @@ fn child(name: &str, owners: &[Value]) -> Value {
 }
 
 fn deployment(object: &Value) -> Arc<CachedChild> {
-    Arc::new(CachedChild::decode(DEPLOYMENT, object.clone()).unwrap())
-}
-
-fn waiting(number: u32) -> Resource {
-    Resource {
-        namespace: "ns".to_owned(),
-        name: format!("other-{number}"),
-        uid: number.to_string(),
-        generation: 1,
-        api_version: NGINX.to_owned(),
-        spec: Value::Null,
-        status: Status::default(),
-        paused: None,
-    }
+    Arc::new(CachedChild::decode(DEPLOYMENT, object).unwrap())
 }
 
 #[test]

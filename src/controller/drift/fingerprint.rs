@@ -120,7 +120,7 @@ impl Place {
                 match (owned, value.as_object()) {
                     (Some(owned), _) => owned
                         .iter()
-                        .all(|(key, _)| key == "." || is_field(key, APPLIED)),
+                        .all(|(key, _)| key == "." || key.strip_prefix("f:") == Some(APPLIED)),
                     (None, Some(all)) => all.iter().all(|(key, _)| key == APPLIED),
                     (None, None) => false,
                 }
@@ -164,12 +164,10 @@ fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut FixedH
             for (index, item) in items.iter().enumerate() {
                 let below = match owned {
                     None => None,
-                    Some(owned) => {
-                        match owned.iter().find(|(key, _)| is_of_item(key, index, item)) {
-                            Some((_, below)) => Some(below),
-                            None => continue,
-                        }
-                    }
+                    Some(owned) => match entry_of_item(owned, index, item) {
+                        Some((_, below)) => Some(below),
+                        None => continue,
+                    },
                 };
                 hash(item, below, place, hasher);
             }
@@ -186,11 +184,6 @@ fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut FixedH
         Value::Bool(truth) => truth.hash(hasher),
         Value::Null => 0_u8.hash(hasher),
     }
-}
-
-/// Whether an entry of `fieldsV1` is for this field.
-fn is_field(entry: &str, name: &str) -> bool {
-    entry.strip_prefix("f:") == Some(name)
 }
 
 /// Whether an entry of `fieldsV1` is for this item of a list.

@@ -76,30 +76,18 @@ impl Tally {
         tally
     }
 
-    fn count(&mut self, condition: ConditionView) {
-        if let Some(count) = self.counts.get_mut(&condition) {
-            *count += 1;
-            return;
+    fn count(&mut self, mut condition: ConditionView) {
+        if self.counts.len() >= MOST_STATES && !self.counts.contains_key(&condition) {
+            condition.status = "Unknown".to_owned();
+            condition.reason = "other".to_owned();
         }
-        let key = if self.counts.len() < MOST_STATES {
-            condition
-        } else {
-            ConditionView {
-                status: "Unknown".to_owned(),
-                reason: "other".to_owned(),
-                ..condition
-            }
-        };
-        *self.counts.entry(key).or_default() += 1;
+        *self.counts.entry(condition).or_default() += 1;
     }
 }
 
 fn wants_attention(condition: &ConditionView) -> bool {
-    match condition.type_.as_str() {
-        READY => condition.status != "True",
-        DEGRADED => condition.status == "True",
-        _ => false,
-    }
+    let is_true = condition.status == "True";
+    condition.type_ == READY && !is_true || condition.type_ == DEGRADED && is_true
 }
 
 impl Collector for Sources<VisitConditions> {

@@ -160,18 +160,10 @@ impl<K: Clone + Eq + Hash> Slots<K> {
             adds: self.adds,
             ..Backlog::default()
         };
-        let mut count = |priority| match priority {
-            Priority::Low => backlog.low += 1,
-            Priority::Normal => backlog.normal += 1,
-        };
-        self.ready
-            .keys()
-            .for_each(|(priority, _)| count(priority.0));
-        for key in self.processing.keys() {
-            if let Some(item) = self.waiting.get(key)
-                && item.is_ready
-            {
-                count(item.priority);
+        for item in self.waiting.values().filter(|item| item.is_ready) {
+            match item.priority {
+                Priority::Low => backlog.low += 1,
+                Priority::Normal => backlog.normal += 1,
             }
         }
         for processing in self.processing.values() {
@@ -189,19 +181,13 @@ impl<K: Clone + Eq + Hash> Slots<K> {
             && entry.key().0 <= now
         {
             let (_, key) = entry.remove_entry();
-            let Some(item) = self.waiting.remove(&key) else {
+            let Some(mut item) = self.waiting.remove(&key) else {
                 continue;
             };
-            let sequence = self.sequence();
+            item.sequence = self.sequence();
+            item.is_ready = true;
             self.adds += 1;
-            self.place(
-                key,
-                Waiting {
-                    sequence,
-                    is_ready: true,
-                    ..item
-                },
-            );
+            self.place(key, item);
         }
     }
 

@@ -22,7 +22,7 @@ use crate::controller::drift::repairs::Repairs;
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::reconcile::error_class::{self, ErrorClass};
 use crate::controller::reconcile::reconciler::Reconciler;
-use crate::controller::state::{Attempt, ServerMutated, Write, jittered_retry};
+use crate::controller::state::{Attempt, ServerMutated, jittered_retry};
 use crate::operators::{Child, Resource, kept};
 
 impl Reconciler {
@@ -222,9 +222,6 @@ impl Reconciler {
             wanted.body(metadata),
         );
         let force = existing.is_some();
-        // Until the cache has the answer: its event, which often comes first, enqueues nothing.
-        let write = Write::Child(wanted.desired);
-        let _writing = self.states.writing(wanted.resource, write);
         let (answer, is_created) = self.caller.apply(at, manager, force, &body).await?;
         // Without force, too: the child may have lost its label or its owner reference.
         if !is_created {
@@ -261,7 +258,7 @@ impl Reconciler {
             desired,
             ..
         } = wanted;
-        let answer = CachedChild::decode(child.kind, answer).ok();
+        let answer = CachedChild::decode(child.kind, &answer).ok();
         let lost = answer
             .as_ref()
             .and_then(|answer| lost_field(answer, &self.owner(resource)));

@@ -11,12 +11,11 @@ use tracing::{debug, info, warn};
 use crate::api::{Condition, Status};
 use crate::api_server::{Location, RequestError};
 use crate::controller::cache::cached::CachedResource;
-use crate::controller::cache::decode::DecodeGuard;
 use crate::controller::drift::repairs::{Decision, Repairs};
 use crate::controller::event::transitions;
 use crate::controller::reconcile::outcome::Outcome;
 use crate::controller::reconcile::reconciler::{Reconciler, STALE_RETRY};
-use crate::controller::state::{Repaired, Write, jittered_retry, key_of};
+use crate::controller::state::{Repaired, jittered_retry, key_of};
 use crate::operators::{Observed, Reason, Resource, Summary, status};
 use quartet_http::Part;
 
@@ -109,9 +108,6 @@ impl Reconciler {
         let add = format!(r#"{{"op":"add","path":"/status","value":{text}}}"#);
         let operations = format!("[{read},{add}]");
         let manager = self.kind.field_manager;
-        // Until the cache has the answer: its event, which often comes first, enqueues nothing.
-        let write = Write::Status(text.into());
-        let _writing = self.states.writing(resource, write);
         let answer = self
             .caller
             .json_patch(at, Part::Status, manager, &operations)
@@ -123,7 +119,7 @@ impl Reconciler {
                     self.states
                         .repairs(key, &resource.uid, what, Repairs::applied);
                 }
-                let is_as_read = self.store_answer(cached, answer);
+                let is_as_read = self.store_answer(cached, &answer);
                 self.states.status_is_written(resource);
                 self.record_transitions(resource, wanted);
                 Ok((!is_as_read).then_some(Duration::ZERO))
@@ -152,8 +148,8 @@ impl Reconciler {
     /// Stores the answer to a status write in the cache, so that its event enqueues nothing. Returns
     /// false if the answer contains a change of the spec by others, whose event does not enqueue it
     /// either.
-    fn store_answer(&self, cached: &CachedResource, answer: DecodeGuard<CachedResource>) -> bool {
-        let Ok(written) = answer.into_decoded() else {
+    fn store_answer(&self, cached: &CachedResource, answer: &Value) -> bool {
+        let Ok(written) = CachedResource::decode(self.kind, answer) else {
             return true;
         };
         let is_as_read = written.is_spec_equal(cached);

@@ -22,8 +22,8 @@ use http::{Request, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
 
+use crate::api::memcached::KIND;
 use crate::controller::cache::cached::CachedResource;
-use crate::controller::cache::decode::Decode;
 use crate::controller::cache::store::Store;
 use crate::controller::children::Children;
 use crate::controller::clock::Clock;
@@ -182,7 +182,7 @@ impl Scenario {
         let version = self.version.fetch_add(1, Ordering::Relaxed);
         object["metadata"]["resourceVersion"] = version.to_string().into();
         self.resources
-            .put_written(CachedResource::from_json(object).expect("decodes"));
+            .put_written(CachedResource::decode(&KIND, &object).expect("decodes"));
     }
 
     /// The next request is rejected as by an overloaded API server.

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::meta::{Meta, of_meta};
 use super::owner::Owner;
-use crate::controller::cache::decode::Decode;
 use crate::controller::drift::fingerprint::{self, Fingerprint};
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::object::Object;
@@ -28,67 +27,31 @@ pub struct CachedChild {
     pub(crate) state: ChildState,
 }
 
-/// A child in a list or watch, before its type is known: objects in a list do not contain it.
-#[derive(Debug, Clone)]
-pub struct ReceivedChild {
-    meta: Meta,
-    owner: Option<Owner>,
-    fingerprint: Option<Fingerprint>,
-    stamp: Option<Stamp>,
-    /// The object without the parts that no state depends on, which are most of it.
-    object: Value,
-}
-
-impl Decode for ReceivedChild {
-    fn from_json(mut object: Value) -> Result<Self, String> {
-        let owner = Owner::of(&object);
-        let manager = owner.as_ref().map(Owner::field_manager);
-        let fingerprint = manager.and_then(|it| fingerprint::of_observed(&object, &it));
-        let (meta, stamp) = (Meta::of(&object)?, Stamp::of(&object));
-        for (part, field) in [("metadata", "managedFields"), ("spec", "template")] {
-            if let Some(Value::Object(part)) = object.get_mut(part) {
-                part.remove(field);
-            }
-        }
-        Ok(ReceivedChild {
-            meta,
-            owner,
-            fingerprint,
-            stamp,
-            object,
-        })
-    }
-}
-
-impl ReceivedChild {
-    /// The child, of the type `kind`.
-    pub fn of_type(self, kind: ChildKind) -> CachedChild {
-        let mut state = (kind.observe)(&self.object);
-        if kind == DEPLOYMENT
-            && let (ChildState::Workload(workload), Some(owner)) = (&mut state, &self.owner)
-        {
-            let controller = owner.controller_name();
-            let selector = kept::selector_of(&self.object, &controller, &owner.name);
-            workload.preserved_selector =
-                selector.filter(|it| it.to_string().len() <= MOST_SELECTOR_BYTES);
-        }
-        CachedChild {
-            meta: self.meta,
-            owner: self.owner,
-            fingerprint: self.fingerprint,
-            stamp: self.stamp,
-            state,
-        }
-    }
-}
-
 impl CachedChild {
-    /// Decodes an object of the type `kind`, as the API server sends it.
+    /// The cached form of an object of the type `kind`, as the API server sends it. Objects in a list do
+    /// not contain their type.
     ///
     /// # Errors
     /// The reason, for the log.
-    pub fn decode(kind: ChildKind, object: Value) -> Result<Self, String> {
-        Ok(ReceivedChild::from_json(object)?.of_type(kind))
+    pub fn decode(kind: ChildKind, object: &Value) -> Result<Self, String> {
+        let owner = Owner::of(object);
+        let manager = owner.as_ref().map(Owner::field_manager);
+        let fingerprint = manager.and_then(|it| fingerprint::of_observed(object, &it));
+        let mut state = (kind.observe)(object);
+        if kind == DEPLOYMENT
+            && let (ChildState::Workload(workload), Some(owner)) = (&mut state, &owner)
+        {
+            let selector = kept::selector_of(object, &owner.controller_name(), &owner.name);
+            workload.preserved_selector =
+                selector.filter(|it| it.to_string().len() <= MOST_SELECTOR_BYTES);
+        }
+        Ok(CachedChild {
+            meta: Meta::of(object)?,
+            owner,
+            fingerprint,
+            stamp: Stamp::of(object),
+            state,
+        })
     }
 
     /// The rollout of its pods, if it has pods.

@@ -28,13 +28,14 @@ impl Meta {
     pub(in crate::controller::cache) fn of(object: &Value) -> Result<Self, String> {
         let metadata = object.get("metadata").ok_or("no metadata")?;
         let resource_version = text(metadata, "resourceVersion");
+        let generation = metadata.get("generation").and_then(Value::as_i64);
         Ok(Meta {
             key: ObjectKey::new(text(metadata, "namespace"), text(metadata, "name")),
             uid: text(metadata, "uid").into(),
             resource_version: resource_version
                 .parse()
                 .map_err(|_| format!("resourceVersion {resource_version:?} is no number"))?,
-            generation: integer(metadata, "generation"),
+            generation: generation.unwrap_or_default(),
             deleting: metadata
                 .get("deletionTimestamp")
                 .is_some_and(|time| *time != Value::Null),
@@ -71,12 +72,5 @@ pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object
         .get(field)
         .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-fn integer(object: &Value, field: &str) -> i64 {
-    object
-        .get(field)
-        .and_then(Value::as_i64)
         .unwrap_or_default()
 }

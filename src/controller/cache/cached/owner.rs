@@ -1,11 +1,8 @@
 //! The owner of a child.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
 use super::meta::text;
-use crate::operators::OPERATORS;
 use crate::operators::names::RETAINED_FOR;
 
 /// Prefix of the field manager of each kind, followed by the kind in lower case.
@@ -19,8 +16,8 @@ const MOST_BYTES: usize = 1024;
 /// Without the API version, which changes with the storage version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    pub(crate) group: Cow<'static, str>,
-    pub(crate) kind: Cow<'static, str>,
+    pub(crate) group: Box<str>,
+    pub(crate) kind: Box<str>,
     /// Name.
     pub name: Box<str>,
     /// UID.
@@ -45,8 +42,8 @@ impl Owner {
         let mut parts = annotations.get(RETAINED_FOR)?.as_str()?.splitn(4, '/');
         let [group, kind, name, uid] = std::array::from_fn(|_| parts.next());
         Some(Owner {
-            group: shared(group?),
-            kind: shared(kind?),
+            group: group?.into(),
+            kind: kind?.into(),
             name: name?.into(),
             uid: uid?.into(),
             retained: true,
@@ -71,8 +68,11 @@ impl Owner {
             .find(|reference| reference.get("controller") == Some(&Value::Bool(true)))?;
         let api_version = text(controller, "apiVersion");
         Some(Owner {
-            group: shared(api_version.split_once('/').map_or("", |(group, _)| group)),
-            kind: shared(text(controller, "kind")),
+            group: api_version
+                .split_once('/')
+                .map_or("", |(group, _)| group)
+                .into(),
+            kind: text(controller, "kind").into(),
             name: text(controller, "name").into(),
             uid: text(controller, "uid").into(),
             retained: false,
@@ -87,15 +87,5 @@ impl Owner {
     /// The field manager of its kind.
     pub(super) fn field_manager(&self) -> String {
         format!("{FIELD_MANAGER_PREFIX}{}", self.controller_name())
-    }
-}
-
-/// A group or kind, without an allocation if it is one of ours.
-fn shared(text: &str) -> Cow<'static, str> {
-    let kinds = OPERATORS.iter().map(|operator| operator.kind());
-    let mut known = kinds.flat_map(|kind| [kind.group, kind.kind]);
-    match known.find(|known| *known == text) {
-        Some(known) => Cow::Borrowed(known),
-        None => Cow::Owned(text.to_owned()),
     }
 }

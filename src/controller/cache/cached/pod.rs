@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::meta::{Meta, of_meta, text};
 use super::owner::Owner;
-use crate::controller::cache::decode::Decode;
 use crate::controller::cache::pod_failure;
 use crate::controller::object::{Object, ObjectKey};
 use crate::operators::DEPLOYMENT;
@@ -24,6 +23,24 @@ pub struct CachedPod {
 }
 
 impl CachedPod {
+    /// The cached form of a Pod, as the API server sends it.
+    ///
+    /// # Errors
+    /// The reason, for the log.
+    pub fn decode(object: &Value) -> Result<Self, String> {
+        let meta = Meta::of(object)?;
+        let status = object.get("status").unwrap_or(&Value::Null);
+        let ready = pod_failure::condition(status, "Ready");
+        let ready = ready.is_some_and(|ready| text(ready, "status") == "True");
+        Ok(CachedPod {
+            workload: workload_of_pod(object, meta.key.namespace()),
+            live: !meta.deleting && !matches!(text(status, "phase"), "Succeeded" | "Failed"),
+            ready,
+            failure: (!ready).then(|| pod_failure::of(object)).flatten(),
+            meta,
+        })
+    }
+
     /// Reports whether two versions are equal in all fields that a status depends on.
     pub(crate) fn is_semantically_equal(&self, other: &Self) -> bool {
         (self.live, self.ready, &self.workload) == (other.live, other.ready, &other.workload)
@@ -37,22 +54,6 @@ impl CachedPod {
             ready: self.ready,
             failure: self.failure.clone(),
         }
-    }
-}
-
-impl Decode for CachedPod {
-    fn from_json(object: Value) -> Result<Self, String> {
-        let meta = Meta::of(&object)?;
-        let status = object.get("status").unwrap_or(&Value::Null);
-        let ready = pod_failure::condition(status, "Ready");
-        let ready = ready.is_some_and(|ready| text(ready, "status") == "True");
-        Ok(CachedPod {
-            workload: workload_of_pod(&object, meta.key.namespace()),
-            live: !meta.deleting && !matches!(text(status, "phase"), "Succeeded" | "Failed"),
-            ready,
-            failure: (!ready).then(|| pod_failure::of(&object)).flatten(),
-            meta,
-        })
     }
 }
 

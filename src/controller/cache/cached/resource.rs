@@ -4,12 +4,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::meta::{Meta, of_meta, text};
+use crate::api::Kind;
 use crate::api::conversion::DATA_ANNOTATION;
-use crate::controller::cache::decode::Decode;
 use crate::controller::legacy::finalizers::LegacyFinalizer;
 use crate::controller::metrics::ConditionView;
 use crate::controller::object::Object;
-use crate::operators::OPERATORS;
 
 /// Annotation that, when `"true"`, stops all applies for a resource.
 const PAUSED: &str = "quartet-operator.example.com/paused";
@@ -19,7 +18,7 @@ const PAUSED: &str = "quartet-operator.example.com/paused";
 #[derive(Debug, Clone, PartialEq)]
 pub struct CachedResource {
     pub(crate) meta: Meta,
-    /// Name of the version that was read, e.g. `v1`, as a shared string.
+    /// Name of the version that was read, e.g. `v1`.
     pub(crate) version: &'static str,
     /// Spec in that version.
     pub(crate) spec: Box<str>,
@@ -34,6 +33,29 @@ pub struct CachedResource {
 }
 
 impl CachedResource {
+    /// The cached form of a resource of `kind`, as the API server sends it.
+    ///
+    /// # Errors
+    /// The reason, for the log.
+    pub fn decode(kind: &'static Kind, object: &Value) -> Result<Self, String> {
+        let metadata = object.get("metadata").unwrap_or(&Value::Null);
+        let annotation = |name: &str| metadata.get("annotations")?.get(name)?.as_str();
+        let json = |part: &str| object.get(part).map(Value::to_string);
+        let version = text(object, "apiVersion").rsplit('/').next();
+        let version = version.and_then(|name| kind.version(name));
+        Ok(CachedResource {
+            meta: Meta::of(object)?,
+            version: version.map(|version| version.name).unwrap_or_default(),
+            spec: json("spec").unwrap_or_else(|| "null".to_owned()).into(),
+            conversion_data: annotation(DATA_ANNOTATION).map(Into::into),
+            status: json("status").unwrap_or_default().into(),
+            legacy_finalizer: LegacyFinalizer::of(metadata),
+            paused: annotation(PAUSED)
+                .filter(|value| pauses(value))
+                .map(Into::into),
+        })
+    }
+
     /// The conditions of its status, without times and messages.
     pub(crate) fn conditions(&self) -> Vec<ConditionView> {
         #[derive(Default, Deserialize)]
@@ -63,42 +85,10 @@ impl CachedResource {
     }
 }
 
-impl Decode for CachedResource {
-    fn from_json(object: Value) -> Result<Self, String> {
-        let metadata = object.get("metadata").unwrap_or(&Value::Null);
-        let annotation = |name: &str| metadata.get("annotations")?.get(name)?.as_str();
-        let json = |part: &str| object.get(part).map(Value::to_string);
-        Ok(CachedResource {
-            meta: Meta::of(&object)?,
-            version: version_of(&object),
-            spec: json("spec").unwrap_or_else(|| "null".to_owned()).into(),
-            conversion_data: annotation(DATA_ANNOTATION).map(Into::into),
-            status: json("status").unwrap_or_default().into(),
-            legacy_finalizer: LegacyFinalizer::of(metadata),
-            paused: annotation(PAUSED)
-                .filter(|value| pauses(value))
-                .map(Into::into),
-        })
-    }
-}
-
 /// Reports whether this value of the annotation pauses a resource: all that Go's `strconv.ParseBool` does
 /// not read as false. A typo must not undo what an administrator does by hand meanwhile.
 fn pauses(value: &str) -> bool {
     !["0", "f", "F", "false", "False", "FALSE"].contains(&value.trim())
-}
-
-/// The version in the API version of a custom resource, as a static string; empty if it is unknown.
-fn version_of(object: &Value) -> &'static str {
-    let (api_version, kind) = (text(object, "apiVersion"), text(object, "kind"));
-    let (group, version) = api_version.split_once('/').unwrap_or_default();
-    OPERATORS
-        .iter()
-        .map(|operator| operator.kind())
-        .find(|known| known.kind == kind && known.group == group)
-        .and_then(|known| known.version(version))
-        .map(|version| version.name)
-        .unwrap_or_default()
 }
 
 impl Object for CachedResource {

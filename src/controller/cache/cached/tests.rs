@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
-use super::{CachedChild, CachedPod, CachedResource, Owner, ReceivedChild, of_index};
-use crate::controller::cache::decode::{Decode, DecodeGuard};
+use super::{CachedChild, CachedPod, CachedResource, Owner, of_index};
+use crate::api::memcached::KIND;
 use crate::controller::object::{Object as _, ObjectKey};
 use crate::operators::{DEPLOYMENT, OPERATORS, owned_by as owned_types};
 
@@ -39,7 +39,7 @@ fn an_owner_that_cannot_exist_is_not_cached() {
 #[test]
 fn a_cached_object_has_the_identity_of_the_object() {
     let object = owned_by("cache.example.com/v1");
-    let pod = CachedPod::from_json(object).expect("decodes");
+    let pod = CachedPod::decode(&object).expect("decodes");
     assert_eq!(*pod.key(), ObjectKey::new("n", "a"));
     assert_eq!((pod.uid(), pod.resource_version()), ("u", 9));
     assert_eq!(pod.index(), Some("Memcached/n/m"));
@@ -53,7 +53,7 @@ fn a_pod_is_found_by_what_made_it_and_by_the_deployment_of_its_replica_set() {
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": "r", "controller": true}],
         }})
     };
-    let maker = |object: Value| CachedPod::from_json(object).expect("decodes").workload;
+    let maker = |object: Value| CachedPod::decode(&object).expect("decodes").workload;
     assert_eq!(
         maker(pod("web-5d4f", "ReplicaSet")).as_deref(),
         Some("Deployment/n/web")
@@ -78,7 +78,7 @@ fn an_ending_or_ended_pod_is_not_live() {
             "metadata": {"name": "p", "namespace": "n", "uid": "u", "resourceVersion": "9", "deletionTimestamp": deleted},
             "status": {"phase": phase, "conditions": [{"type": "Ready", "status": "True"}]},
         });
-        CachedPod::from_json(object).expect("decodes")
+        CachedPod::decode(&object).expect("decodes")
     };
     assert!(pod("Running", Value::Null).live && pod("Running", Value::Null).ready);
     assert!(!pod("Failed", Value::Null).live);
@@ -93,12 +93,12 @@ fn decoding_takes_whatever_there_is_and_refuses_only_what_has_no_version() {
         "spec": [], "status": {"conditions": {"type": 1}, "replicas": "many"},
     });
     for owned in owned_types(OPERATORS) {
-        assert!(CachedChild::decode(owned.kind, odd.clone()).is_ok());
+        assert!(CachedChild::decode(owned.kind, &odd).is_ok());
     }
-    assert!(CachedPod::from_json(odd.clone()).is_ok());
-    assert!(CachedResource::from_json(odd).is_ok());
-    assert!(CachedResource::from_json(json!({})).is_err());
-    assert!(CachedResource::from_json(json!({"metadata": {"name": "a"}})).is_err());
+    assert!(CachedPod::decode(&odd).is_ok());
+    assert!(CachedResource::decode(&KIND, &odd).is_ok());
+    assert!(CachedResource::decode(&KIND, &json!({})).is_err());
+    assert!(CachedResource::decode(&KIND, &json!({"metadata": {"name": "a"}})).is_err());
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_resource_is_paused_by_whatever_is_not_false() {
                 "annotations": {"quartet-operator.example.com/paused": value},
             },
         });
-        CachedResource::from_json(object)
+        CachedResource::decode(&KIND, &object)
             .expect("a resource")
             .paused
     };
@@ -133,7 +133,7 @@ fn of_a_condition_only_what_a_status_needs_is_kept() {
             "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "9"},
             "status": {"conditions": [{"type": type_, "status": status, "reason": reason, "message": "é".repeat(400)}]},
         });
-        let child = CachedChild::decode(DEPLOYMENT, object).expect("decodes");
+        let child = CachedChild::decode(DEPLOYMENT, &object).expect("decodes");
         child.workload().expect("it makes pods").clone()
     };
     // Cut at a character's border.
@@ -160,10 +160,8 @@ fn of_a_condition_only_what_a_status_needs_is_kept() {
 fn a_child_in_a_list_gets_its_type_from_the_informer() {
     let object = owned_by("cache.example.com/v1");
     for owned in owned_types(OPERATORS) {
-        let received = ReceivedChild::from_json(object.clone()).expect("decodes");
-        let child = received.of_type(owned.kind);
+        let child = CachedChild::decode(owned.kind, &object).expect("decodes");
         assert_eq!(child.workload().is_some(), owned.kind.has_pods);
-        assert_eq!(Ok(child), CachedChild::decode(owned.kind, object.clone()));
     }
 }
 
@@ -173,14 +171,13 @@ fn spec_and_status_are_as_we_write_them_although_go_escapes_more() {
     let text = r#"{"apiVersion":"cache.example.com/v1","kind":"Memcached","metadata":{"name":"a",
         "namespace":"n","uid":"u","resourceVersion":"1"},
         "spec":{"image":"a\u0026b"},"status":{"message":"\u003c1"}}"#;
-    let guard: DecodeGuard<CachedResource> = serde_json::from_str(text).expect("JSON");
-    let resource = guard.into_decoded().expect("decodes");
+    let decoded = |text: &str| {
+        let object = serde_json::from_str(text).expect("JSON");
+        CachedResource::decode(&KIND, &object).expect("decodes")
+    };
+    let resource = decoded(text);
     assert_eq!(&*resource.spec, r#"{"image":"a&b"}"#);
     assert_eq!(&*resource.status, r#"{"message":"<1"}"#);
     let text = text.replace("\\u0026", "-");
-    let guard: DecodeGuard<CachedResource> = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(
-        &*guard.into_decoded().expect("decodes").spec,
-        r#"{"image":"a-b"}"#
-    );
+    assert_eq!(&*decoded(&text).spec, r#"{"image":"a-b"}"#);
 }

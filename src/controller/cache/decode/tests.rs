@@ -1,22 +1,9 @@
-//! Decoded and skipped fields of an object.
+//! Objects as the API server sends them, and odd ones.
 
 use kube::api::{ObjectList, WatchEvent};
 use serde_json::{Value, json};
 
 use super::*;
-
-#[derive(Debug, Clone)]
-struct Size(u64);
-
-impl Decode for Size {
-    fn from_json(object: Value) -> Result<Self, String> {
-        let size = object
-            .get("spec")
-            .and_then(|spec| u64::try_from(spec.get("size")?.as_i64()?).ok());
-        size.map(Size)
-            .ok_or_else(|| "spec.size is no number".to_owned())
-    }
-}
 
 fn object(name: &str, size: Value) -> Value {
     json!({
@@ -34,73 +21,33 @@ fn object(name: &str, size: Value) -> Value {
 }
 
 #[test]
-fn an_undecodable_object_does_not_break_the_list_it_is_in() {
+fn an_object_without_metadata_does_not_break_the_list_it_is_in() {
     let list = json!({
         "apiVersion": "cache.example.com/v1",
         "kind": "MemcachedList",
         "metadata": {"resourceVersion": "50", "continue": "next"},
-        "items": [object("a", json!(1)), object("b", json!("many")), object("c", json!(3))],
+        "items": [object("a", json!(1)), {"metadata": 1}, object("c", json!(3))],
     });
-    let list: ObjectList<DecodeGuard<Size>> = serde_json::from_str(&list.to_string()).unwrap();
+    let list: ObjectList<Received> = serde_json::from_str(&list.to_string()).unwrap();
     assert_eq!(list.metadata.continue_.as_deref(), Some("next"));
-    let decoded: Vec<_> = list
-        .items
-        .into_iter()
-        .map(|item| {
-            (
-                item.key().to_string(),
-                item.into_decoded().map(|size| size.0),
-            )
-        })
-        .collect();
-    assert_eq!(
-        decoded,
-        [
-            ("default/a".to_owned(), Ok(1)),
-            (
-                "default/b".to_owned(),
-                Err("spec.size is no number".to_owned())
-            ),
-            ("default/c".to_owned(), Ok(3)),
-        ]
-    );
+    let keys: Vec<_> = list.items.iter().map(|it| it.key().to_string()).collect();
+    assert_eq!(keys, ["default/a", "", "default/c"]);
 }
 
 #[test]
-fn an_undecodable_object_does_not_break_the_watch_and_keeps_its_identity() {
+fn an_object_in_a_watch_has_its_identity_and_nothing_else_of_the_metadata() {
     let event = json!({"type": "MODIFIED", "object": object("b", json!(null))});
-    let event: WatchEvent<DecodeGuard<Size>> = serde_json::from_str(&event.to_string()).unwrap();
-    let WatchEvent::Modified(object) = event else {
+    let event: WatchEvent<Received> = serde_json::from_str(&event.to_string()).unwrap();
+    let WatchEvent::Modified(received) = event else {
         panic!("{event:?}")
     };
-    assert_eq!(object.key(), ObjectKey::new("default", "b"));
+    assert_eq!(received.key(), ObjectKey::new("default", "b"));
     assert_eq!(
-        (object.uid(), object.resource_version()),
+        (received.uid(), received.resource_version()),
         ("uid-1", Some(42))
     );
-    assert!(object.into_decoded().is_err());
-}
-
-#[test]
-fn of_the_metadata_only_the_identity_is_kept() {
-    let object: DecodeGuard<Size> = serde_json::from_value(object("a", json!(1))).unwrap();
-    assert_eq!(object.meta().managed_fields, None);
-    assert_eq!(object.meta().resource_version.as_deref(), Some("42"));
-}
-
-/// Stores the whole object.
-#[derive(Debug, Clone)]
-struct Everything(Value);
-
-impl Decode for Everything {
-    fn from_json(object: Value) -> Result<Self, String> {
-        Ok(Everything(object))
-    }
-}
-
-fn decoded(object: &Value) -> Value {
-    let watched: DecodeGuard<Everything> = serde_json::from_str(&object.to_string()).unwrap();
-    watched.into_decoded().unwrap().0
+    assert_eq!(received.meta().managed_fields, None);
+    assert_eq!(received.object, object("b", json!(null)));
 }
 
 #[test]
@@ -114,11 +61,14 @@ fn what_is_of_another_type_is_taken_as_it_is() {
         json!("a"),
         json!([1]),
     ] {
-        let object = json!({"metadata": {"managedFields": odd}});
-        assert_eq!(decoded(&object), object);
-        let object = json!({"metadata": odd});
-        assert_eq!(decoded(&object), object);
-        assert_eq!(decoded(&odd), odd);
+        for object in [
+            json!({"metadata": {"managedFields": odd}}),
+            json!({"metadata": odd}),
+            odd,
+        ] {
+            let received: Received = serde_json::from_str(&object.to_string()).unwrap();
+            assert_eq!(received.object, object);
+        }
     }
 }
 
@@ -131,12 +81,11 @@ fn requests_go_to_the_resource_that_is_named_at_run_time() {
         kind: "Nginx".into(),
         plural: "nginxes".into(),
     };
-    let url = DecodeGuard::<Size>::url_path(&resource, Some("ns"));
+    let url = Received::url_path(&resource, Some("ns"));
     assert_eq!(url, "/apis/proxy.example.com/v1/namespaces/ns/nginxes");
-    type Guard = DecodeGuard<Size>;
-    assert_eq!(Guard::kind(&resource), "Nginx");
-    assert_eq!(Guard::group(&resource), "proxy.example.com");
-    assert_eq!(Guard::version(&resource), "v1");
-    assert_eq!(Guard::api_version(&resource), "proxy.example.com/v1");
-    assert_eq!(Guard::plural(&resource), "nginxes");
+    assert_eq!(Received::kind(&resource), "Nginx");
+    assert_eq!(Received::group(&resource), "proxy.example.com");
+    assert_eq!(Received::version(&resource), "v1");
+    assert_eq!(Received::api_version(&resource), "proxy.example.com/v1");
+    assert_eq!(Received::plural(&resource), "nginxes");
 }

@@ -3,7 +3,6 @@
 mod errors;
 mod events;
 
-use std::convert::identity;
 use std::sync::Mutex;
 
 use kube::core::Status;
@@ -23,8 +22,8 @@ struct Thing {
     owner: String,
 }
 
-impl Decode for Thing {
-    fn from_json(object: Value) -> Result<Self, String> {
+impl Thing {
+    fn decode(object: &Value) -> Result<Self, String> {
         let metadata = object.get("metadata").ok_or("no metadata")?;
         let text = |object: &Value, field: &str| {
             let text = object.get(field).and_then(Value::as_str);
@@ -39,7 +38,7 @@ impl Decode for Thing {
             version: text(metadata, "resourceVersion")
                 .parse()
                 .map_err(|_| "no version")?,
-            owner: text(&object, "owner"),
+            owner: text(object, "owner"),
         })
     }
 }
@@ -68,11 +67,11 @@ fn json_of(name: &str, version: u64) -> Value {
     })
 }
 
-fn object(name: &str, version: u64) -> DecodeGuard<Thing> {
+fn object(name: &str, version: u64) -> Received {
     serde_json::from_value(json_of(name, version)).unwrap()
 }
 
-fn broken(name: &str, version: u64) -> DecodeGuard<Thing> {
+fn broken(name: &str, version: u64) -> Received {
     let mut object = json_of(name, version);
     object["broken"] = json!(true);
     serde_json::from_value(object).unwrap()
@@ -92,11 +91,9 @@ fn list_failed(code: u16) -> watcher::Error {
     watcher::Error::InitialListFailed(kube::Error::Api(status(code)))
 }
 
-type Item = watcher::Result<Event<DecodeGuard<Thing>>>;
-
 /// A running informer whose stream the test feeds.
 struct Scenario {
-    feed: mpsc::UnboundedSender<Item>,
+    feed: mpsc::UnboundedSender<WatchItem>,
     store: Arc<Store<Thing>>,
     reported: Arc<Mutex<Vec<String>>>,
     synced: Synced,
@@ -134,19 +131,19 @@ impl Scenario {
             reported,
             synced,
             registry,
-            ended: tokio::spawn(informer.run(stream, identity, handler)),
+            ended: tokio::spawn(informer.run(stream, Thing::decode, handler)),
         }
     }
 
     /// The informer processes these events of the stream.
-    async fn yields(&self, items: impl IntoIterator<Item = Item>) {
+    async fn yields(&self, items: impl IntoIterator<Item = WatchItem>) {
         for item in items {
             self.feed.send(item).unwrap();
         }
         self.rests().await;
     }
 
-    async fn lists(&self, objects: impl IntoIterator<Item = DecodeGuard<Thing>>) {
+    async fn lists(&self, objects: impl IntoIterator<Item = Received>) {
         let objects = objects
             .into_iter()
             .map(|object| Ok(Event::InitApply(object)));
@@ -196,7 +193,7 @@ fn line(change: &Change<Thing>, initial: bool) -> String {
 async fn what_was_written_while_the_watch_is_away_is_kept_until_the_watch_had_its_chance() {
     let scenario = Scenario::new();
     scenario.lists([]).await;
-    let written = |name, version| Thing::from_json(json_of(name, version)).unwrap();
+    let written = |name, version| Thing::decode(&json_of(name, version)).unwrap();
     assert!(scenario.store.put_written(written("new", 10)));
     assert!(scenario.store.put_written(written("undone", 11)));
     for _ in 0..5 {
@@ -214,7 +211,7 @@ async fn what_was_written_while_the_watch_is_away_is_kept_until_the_watch_had_it
 async fn a_write_that_a_list_missed_is_dropped_when_the_watch_never_tells_of_it() {
     let scenario = Scenario::new();
     scenario.yields([Ok(Event::Init)]).await;
-    let written = |name, version| Thing::from_json(json_of(name, version)).unwrap();
+    let written = |name, version| Thing::decode(&json_of(name, version)).unwrap();
     assert!(scenario.store.put_written(written("kept", 10)));
     assert!(scenario.store.put_written(written("undone", 11)));
     scenario
@@ -251,5 +248,5 @@ fn a_dead_watch_is_noticed_within_a_minute_and_renewed_before_it_is_cut() {
         config.initial_list_strategy,
         watcher::InitialListStrategy::ListWatch
     );
-    assert_eq!(config.page_size, Some(100));
+    assert_eq!(config.page_size, Some(25));
 }

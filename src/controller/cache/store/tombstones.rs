@@ -2,7 +2,7 @@
 //! reported the deletion. Without a tombstone it would restore the object, which nothing would remove
 //! again.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -11,49 +11,29 @@ use tokio::time::Instant;
 /// any call.
 pub(crate) const MAX_ANSWER_DELAY: Duration = Duration::from_secs(60);
 
-/// UIDs of objects that were deleted within the last minute.
+/// UIDs of objects that were deleted within the last minute, each with the resource version of the
+/// deletion, and its time. Later states are not covered: a watch with a selector also reports a removed
+/// label as a deletion.
 #[derive(Debug, Default)]
 pub(super) struct Tombstones {
-    by_uid: HashMap<Box<str>, Tombstone>,
-    /// In the order of insertion, and so of expiry; a UID that was deleted twice occurs twice.
-    order: VecDeque<(Instant, Box<str>)>,
-}
-
-#[derive(Debug)]
-struct Tombstone {
-    /// Resource version of the deletion. Later states are not covered: a watch with a selector also
-    /// reports a removed label as a deletion.
-    version: u64,
-    until: Instant,
+    by_uid: HashMap<Box<str>, (u64, Instant)>,
 }
 
 impl Tombstones {
     pub(super) fn add(&mut self, uid: &str, version: u64, now: Instant) {
-        self.expire(now);
-        let until = now + MAX_ANSWER_DELAY;
-        self.by_uid.insert(uid.into(), Tombstone { version, until });
-        self.order.push_back((until, uid.into()));
+        self.by_uid.retain(|_, (_, at)| is_recent(*at, now));
+        self.by_uid.insert(uid.into(), (version, now));
     }
 
     /// Whether the object was deleted at `version` or later.
-    pub(super) fn covers(&mut self, uid: &str, version: u64, now: Instant) -> bool {
-        self.expire(now);
-        self.by_uid
-            .get(uid)
-            .is_some_and(|tombstone| tombstone.version >= version)
+    pub(super) fn covers(&self, uid: &str, version: u64, now: Instant) -> bool {
+        let tombstone = self.by_uid.get(uid);
+        tombstone.is_some_and(|(deleted, at)| *deleted >= version && is_recent(*at, now))
     }
+}
 
-    fn expire(&mut self, now: Instant) {
-        while let Some((until, uid)) = self.order.pop_front_if(|(until, _)| *until <= now) {
-            if self
-                .by_uid
-                .get(&uid)
-                .is_some_and(|tombstone| tombstone.until == until)
-            {
-                self.by_uid.remove(&uid);
-            }
-        }
-    }
+fn is_recent(then: Instant, now: Instant) -> bool {
+    now < then + MAX_ANSWER_DELAY
 }
 
 #[cfg(test)]
@@ -70,7 +50,8 @@ mod tests {
         assert!(!tombstones.covers("a", 11, now));
         assert!(!tombstones.covers("b", 1, now));
         assert!(!tombstones.covers("a", 9, now + MAX_ANSWER_DELAY));
-        assert!(tombstones.by_uid.is_empty() && tombstones.order.is_empty());
+        tombstones.add("b", 12, now + MAX_ANSWER_DELAY);
+        assert_eq!(tombstones.by_uid.len(), 1, "the first is forgotten");
     }
 
     #[test]

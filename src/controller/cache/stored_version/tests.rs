@@ -7,10 +7,11 @@ use http::{Request, Response};
 use kube::client::Body;
 use serde_json::json;
 
+use kube::runtime::watcher::Event;
+
 use super::*;
 use crate::api::memcached::KIND;
 use crate::controller::cache::cached::CachedResource;
-use crate::controller::object::Object as _;
 
 /// The hub version in discovery.
 #[derive(Clone, Copy, PartialEq)]
@@ -58,7 +59,7 @@ impl Server {
         *self.hub.lock().unwrap() = hub;
     }
 
-    fn watch(&self) -> Events<CachedResource> {
+    fn watch(&self) -> Events {
         let (discovery, client) = (self.client.clone(), self.client.clone());
         Box::pin(watch(&KIND, discovery, client, None))
     }
@@ -96,12 +97,13 @@ fn list(version: &str) -> Value {
 }
 
 /// The version of the next list.
-async fn listed(events: &mut Events<CachedResource>) -> String {
+async fn listed(events: &mut Events) -> String {
     let mut version = None;
     loop {
         match events.next().await.expect("no end").expect("no error") {
             Event::InitApply(object) => {
-                version = Some(object.into_decoded().unwrap().form().to_owned());
+                let resource = CachedResource::decode(&KIND, &object.object).unwrap();
+                version = Some(resource.version.to_owned());
             }
             Event::InitDone => return version.expect("an object"),
             _ => {}

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::*;
 use crate::controller::object::ObjectKey;
-use crate::controller::state::Write;
 use crate::operators::SERVICE;
 
 #[test]
@@ -90,7 +89,7 @@ fn a_service_wakes_its_owner_like_a_deployment() {
     let scene = Scene::new();
     scene.holds("ElasticWeb", "ns", "web");
     let owner = reference("elasticweb.example.com/v1", "ElasticWeb web");
-    let service = CachedChild::decode(SERVICE, child("web", &[owner])).unwrap();
+    let service = CachedChild::decode(SERVICE, &child("web", &[owner])).unwrap();
     scene
         .handlers
         .child_changed(&Change::Deleted(Arc::new(service)));
@@ -146,41 +145,4 @@ fn a_name_that_became_free_wakes_every_resource_that_may_want_it() {
         scene.deployment_changed(Change::Deleted(deployment(&child("same", &owners))));
         assert_eq!(scene.enqueued(), both, "a Deployment {what}");
     }
-}
-
-#[test]
-fn the_event_of_a_child_that_is_being_applied_wakes_nobody_and_any_other_does() {
-    let scene = Scene::new();
-    scene.holds("Nginx", "ns", "web");
-    let mut web = waiting(0);
-    (web.name, web.uid) = ("web".to_owned(), "Nginx-web".to_owned());
-    let with = |replicas: i64| {
-        let mut object = child("web", &[reference(NGINX, "Nginx web")]);
-        object["spec"] = json!({"replicas": replicas});
-        object["metadata"]["managedFields"] = json!([{
-            "manager": "quartet-operator-nginx", "operation": "Apply",
-            "fieldsV1": {"f:spec": {"f:replicas": {}}},
-        }]);
-        deployment(&object)
-    };
-    let states = &scene.controller("Nginx").states;
-    let wakes = |child: Arc<CachedChild>| {
-        scene.deployment_changed(Change::Added(child));
-        !scene.enqueued().is_empty()
-    };
-    let desired = with(1).fingerprint.expect("it has owned fields");
-    assert!(wakes(with(1)), "not sent");
-    let sent = states.writing(&web, Write::Child(desired));
-    assert!(!wakes(with(1)), "sent");
-    assert!(wakes(with(2)), "changed by another");
-    let mut ending = CachedChild::clone(&with(1));
-    ending.meta.deleting = true;
-    assert!(wakes(Arc::new(ending)), "being deleted");
-    scene.deployment_changed(Change::Deleted(with(1)));
-    assert_eq!(scene.enqueued(), ["Nginx ns/web"], "deleted");
-    drop(sent);
-    assert!(wakes(with(1)), "answered, or given up");
-    web.uid = "an earlier one of this name".to_owned();
-    let _sent = states.writing(&web, Write::Child(desired));
-    assert!(wakes(with(1)), "of another resource");
 }

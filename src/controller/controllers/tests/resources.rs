@@ -1,33 +1,6 @@
 //! The changes of a resource that enqueue it, and those that do not.
 
 use super::*;
-use crate::controller::state::Write;
-
-#[test]
-fn the_event_of_a_status_that_is_being_written_wakes_nobody_and_any_other_does() {
-    let scene = Scene::new();
-    let mut web = waiting(0);
-    web.name = "web".to_owned();
-    let with = |status: &str, spec: &str, version| {
-        let mut resource = resource("ns", "web", "0", version);
-        resource.status = status.into();
-        resource.spec = spec.into();
-        Arc::new(resource)
-    };
-    let states = &scene.controller("Nginx").states;
-    let wakes = |new: Arc<CachedResource>| {
-        let old = with("old", "spec", 1);
-        scene.resource_changed("Nginx", &Change::Updated { old, new }, false);
-        !scene.enqueued().is_empty()
-    };
-    assert!(wakes(with("written", "spec", 2)), "not sent");
-    let sent = states.writing(&web, Write::Status("written".into()));
-    assert!(!wakes(with("written", "spec", 2)), "sent");
-    assert!(wakes(with("of another", "spec", 2)), "of another writer");
-    assert!(wakes(with("written", "changed", 2)), "with another spec");
-    drop(sent);
-    assert!(wakes(with("written", "spec", 2)), "answered, or given up");
-}
 
 #[test]
 fn a_resource_wakes_when_it_differs_and_is_dropped_from_the_queue_when_it_is_gone() {
@@ -88,21 +61,22 @@ fn with_several_watched_namespaces_resources_outside_are_left_alone() {
         let object = json!({"metadata": {
             "namespace": namespace, "name": "web", "uid": "Nginx-web", "resourceVersion": "1",
         }});
-        let object: DecodeGuard<CachedResource> =
-            serde_json::from_str(&object.to_string()).unwrap();
+        let received: Received = serde_json::from_value(object.clone()).unwrap();
         let is_outside = namespace == "outside";
         for event in [Event::Apply as fn(_) -> _, Event::InitApply, Event::Delete] {
-            let event = Ok(event(object.clone()));
+            let event = Ok(event(received.clone()));
             assert_eq!(is_watched(&event, &several), !is_outside, "{event:?}");
             assert!(is_watched(&event, &BTreeSet::new()), "{event:?}");
         }
         if !is_outside {
-            let added = Change::Added(Arc::new(object.into_decoded().unwrap()));
+            let added = Change::Added(Arc::new(
+                CachedResource::decode(&nginx::KIND, &object).unwrap(),
+            ));
             scene.resource_changed("Nginx", &added, false);
             scene.holds("Nginx", namespace, "web");
         }
     }
-    for event in [Event::<DecodeGuard<CachedResource>>::Init, Event::InitDone] {
+    for event in [Event::Init, Event::InitDone] {
         assert!(is_watched(&Ok(event), &several), "it concerns all");
     }
     assert_eq!(scene.enqueued(), ["Nginx ns/web", "Nginx team/web"]);

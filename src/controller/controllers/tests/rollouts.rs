@@ -108,7 +108,7 @@ fn pod(deployment: &str, is_ready: bool) -> CachedPod {
         },
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": status}]},
     });
-    CachedPod::from_json(object).unwrap()
+    CachedPod::decode(&object).unwrap()
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::{APPLY, FORCE, STATUS, Scenario, refusal, rolled_out, willing};
 use crate::controller::cache::cached::CachedPod;
-use crate::controller::cache::decode::Decode;
 use crate::controller::reconcile::Action;
 
 static FINE: AtomicBool = AtomicBool::new(false);
@@ -260,7 +259,7 @@ async fn a_pod_that_does_not_start_is_named_and_degrades_after_a_minute() {
             "containerStatuses": [{"name": "memcached", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}],
         },
     });
-    let pod = CachedPod::from_json(pod).expect("decodes");
+    let pod = CachedPod::decode(&pod).expect("decodes");
     scenario.children.pods.put_written(pod);
     scenario.sent();
     scenario.reconcile().await.expect("reconciled");

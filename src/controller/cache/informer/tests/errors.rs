@@ -100,12 +100,12 @@ async fn a_resource_version_is_given_up_on_410_and_on_no_other_error() {
     let count = Arc::clone(&begun);
     let events = relisting(move || {
         *count.lock().unwrap() += 1;
-        let events: [Item; 4] = [Ok(Event::Init), refused(500), refused(410), refused(410)];
+        let events: [WatchItem; 4] = [Ok(Event::Init), refused(500), refused(410), refused(410)];
         stream::iter(events)
     });
-    let events: Vec<Item> = events.take(6).collect().await;
+    let events: Vec<WatchItem> = events.take(6).collect().await;
     assert_eq!(*begun.lock().unwrap(), 2);
-    let is_list = |event: &Item| matches!(event, Ok(Event::Init));
+    let is_list = |event: &WatchItem| matches!(event, Ok(Event::Init));
     let lists: Vec<bool> = events.iter().map(is_list).collect();
     assert_eq!(lists, [true, false, false, true, false, false]);
 }
@@ -118,8 +118,8 @@ async fn after_an_api_server_that_was_away_there_is_a_new_list() {
             error.into(),
         )))
     };
-    let events = relisting(move || stream::iter([Ok(Event::Init), away()] as [Item; 2]));
-    let events: Vec<Item> = events.take(4).collect().await;
+    let events = relisting(move || stream::iter([Ok(Event::Init), away()] as [WatchItem; 2]));
+    let events: Vec<WatchItem> = events.take(4).collect().await;
     let lists = events.iter().filter(|it| matches!(it, Ok(Event::Init)));
     assert_eq!(lists.count(), 2);
 }

@@ -37,14 +37,14 @@ async fn a_relist_in_chunks_is_announced_when_it_is_complete_and_with_the_new_st
 async fn deletions_reach_every_subscriber_of_a_shared_watch() {
     let metrics = Arc::new(Metrics::register(&mut Registry::default()));
     let queues = ["memcached", "nginx"].map(|name| Arc::new(Queue::new(name, &metrics)));
-    let (feed, items) = mpsc::unbounded_channel::<Item>();
+    let (feed, items) = mpsc::unbounded_channel::<WatchItem>();
     let stream = futures::stream::unfold(items, |mut items| async {
         items.recv().await.map(|item| (item, items))
     });
     let informer = Informer::new("Thing", Arc::new(Store::default()), metrics);
     let subscribers = queues.clone();
     tokio::spawn(
-        informer.run(stream, identity, move |change: Change<Thing>, _| {
+        informer.run(stream, Thing::decode, move |change: Change<Thing>, _| {
             if let Change::Deleted(thing) = change {
                 for queue in &subscribers {
                     // The owner is known although the object was deleted.
