@@ -12,7 +12,6 @@ mod plan;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-use futures::future::join_all;
 use futures::{StreamExt as _, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
@@ -60,12 +59,13 @@ pub fn run(options: &MigrateStorage) -> Result<(), RunError> {
 
 /// Migrates each kind that can be migrated, and returns what could not be done.
 async fn migrate_all(clients: &Clients, options: &MigrateStorage) -> Result<(), RunError> {
-    let kinds = OPERATORS.iter().map(async |operator| {
+    let mut problems = Vec::new();
+    for operator in OPERATORS {
         let migration = Migration::new(clients, options, operator.kind());
-        let problem = migration.migrate().await.err()?;
-        Some(format!("{}: {problem}", migration.name))
-    });
-    let problems: Vec<_> = join_all(kinds).await.into_iter().flatten().collect();
+        if let Err(problem) = migration.migrate().await {
+            problems.push(format!("{}: {problem}", migration.name));
+        }
+    }
     if problems.is_empty() {
         return Ok(());
     }

@@ -283,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn what_keeps_every_bound_of_its_schema_passes_or_breaks_a_rule_over_several_fields(
+    fn what_keeps_every_bound_of_its_schema_passes_or_breaks_a_rule_over_fields(
         (kind, version, spec) in kinds_and_versions()
             .prop_flat_map(|(kind, version)| (Just(kind), Just(version),
                 within(&version_of(kind, version).spec)))
