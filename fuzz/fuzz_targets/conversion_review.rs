@@ -14,8 +14,8 @@ use quartet_operator::webhook::{Handlers, Metrics, paths};
 use quartet_operator_fuzz::{is_answered, is_json, reviews};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| {
     let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
@@ -164,9 +164,10 @@ fn check_success(request: &WholeRequest, converted: &[Box<RawValue>]) {
     }
 }
 
-/// Returns the metadata without our annotation, and without empty annotations.
-fn others(object: &Value) -> Option<Value> {
-    let mut metadata = object.get("metadata")?.clone();
+/// Returns the metadata without our annotation, and without empty annotations. An object without metadata is
+/// answered with empty ones: the API server needs them.
+fn others(object: &Value) -> Value {
+    let mut metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
     if let Some(members) = metadata.as_object_mut() {
         if let Some(Value::Object(annotations)) = members.get_mut("annotations") {
             annotations.remove(DATA_ANNOTATION);
@@ -178,5 +179,5 @@ fn others(object: &Value) -> Option<Value> {
             members.remove("annotations");
         }
     }
-    Some(metadata)
+    metadata
 }

@@ -11,7 +11,7 @@ use quartet_operator::api::raw::{Envelope, has_at_most};
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::operators::OPERATORS;
 use quartet_operator_fuzz::{is_json, resources};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fuzz_target!(|input: &[u8]| {
     if is_json(input) {
@@ -127,9 +127,13 @@ fn lossless(kind: &Kind, object: &Value, to: &Version) -> Option<Value> {
     (!data_left_out).then_some(object)
 }
 
-/// Null and empty annotations are equal to absent ones, also for the API server.
+/// Null and empty annotations are equal to absent ones, also for the API server, and absent metadata to the
+/// empty ones of an answer.
 fn settled(object: &Value) -> Value {
     let mut object = object.clone();
+    if let Some(members) = object.as_object_mut() {
+        members.entry("metadata").or_insert_with(|| json!({}));
+    }
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         let is_empty = metadata.get("annotations").is_some_and(|annotations| {
             annotations.is_null() || annotations.as_object().is_some_and(|it| it.is_empty())
