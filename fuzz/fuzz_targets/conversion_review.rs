@@ -167,7 +167,10 @@ fn check_success(request: &WholeRequest, converted: &[Box<RawValue>]) {
 /// Returns the metadata without our annotation, and without empty annotations. An object without metadata is
 /// answered with empty ones: the API server needs them.
 fn others(object: &Value) -> Value {
-    let mut metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    let mut metadata = object.get("metadata").cloned().unwrap_or_default();
+    if metadata.is_null() {
+        metadata = json!({});
+    }
     if let Some(members) = metadata.as_object_mut() {
         if let Some(Value::Object(annotations)) = members.get_mut("annotations") {
             annotations.remove(DATA_ANNOTATION);

@@ -127,12 +127,15 @@ fn lossless(kind: &Kind, object: &Value, to: &Version) -> Option<Value> {
     (!data_left_out).then_some(object)
 }
 
-/// Null and empty annotations are equal to absent ones, also for the API server, and absent metadata to the
-/// empty ones of an answer.
+/// Null and empty annotations are equal to absent ones, also for the API server, and absent or null metadata
+/// to the empty ones of an answer.
 fn settled(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(members) = object.as_object_mut() {
-        members.entry("metadata").or_insert_with(|| json!({}));
+        let metadata = members.entry("metadata").or_insert(Value::Null);
+        if metadata.is_null() {
+            *metadata = json!({});
+        }
     }
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         let is_empty = metadata.get("annotations").is_some_and(|annotations| {
