@@ -4,8 +4,8 @@
 # built. Each crate listed here must have its own profile in Cargo.toml, so that cargo builds it
 # separately from the one without coverage.
 case $CARGO_PKG_NAME in
-quartet-operator | quartet-operator-fuzz | der)
-    exec "$@" --cfg fuzzing -Cpasses=sancov-module \
+quartet-http | quartet-lease | quartet-operator | quartet-operator-fuzz | der)
+    exec "$@" -Cpasses=sancov-module \
         -Cllvm-args=-sanitizer-coverage-level=4 \
         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
         -Cllvm-args=-sanitizer-coverage-pc-table

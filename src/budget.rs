@@ -63,7 +63,7 @@ pub(crate) const OBJECT_BYTES: usize = 7 * MIB;
 pub(crate) const COMPUTATIONS: usize = 4;
 
 /// Maximum bytes of an answer with metrics: of each kind 500 named conditions of up to 480 bytes, and
-/// 200 KB of other series. Further lines are left out.
+/// 200 KB of other series.
 pub(crate) const SCRAPE_BYTES: usize = 2 * MIB;
 /// Number of answers of that size that may be written or sent at the same time.
 pub(crate) const SCRAPES: usize = 2;

@@ -5,16 +5,14 @@
 //! `controller` (informers, work queue, server-side apply). `webhook` validates and converts for
 //! the API server and uses `api` only. `certificates` reads or makes the certificates of the
 //! servers. `migration` is the subcommand. `packaging` generates every manifest from `api` and
-//! `operators`. `server` is the HTTP server of `manager` and `webhook`, and `api_server` sends
-//! requests to the API server for all of them.
+//! `operators`. `server` is the HTTP server of `manager` and `webhook`. The crate `quartet_http` sends
+//! requests to the API server for all of them, and `quartet_lease` elects the leader.
 #![cfg_attr(
     not(test),
     warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 
 pub mod api;
-use quartet_http as api_server;
-use quartet_http::{bounded, metric};
 mod budget;
 pub mod certificates;
 pub mod config;

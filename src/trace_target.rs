@@ -1,6 +1,6 @@
 //! The target of spans that exist only for traces, and the parent of a span that another process names.
 //! The log omits these spans; without an endpoint for traces they are not created.
-//! Used by `controller`, `manager` and `webhook`.
+//! Used by `manager` and `webhook`.
 
 use http::HeaderMap;
 use opentelemetry::propagation::{Extractor, TextMapPropagator as _};

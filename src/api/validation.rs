@@ -18,7 +18,7 @@ use super::quantity;
 use super::rules::{
     KEYS_ARE_NAMES, NODE_PORT_HAS_ITS_TYPE, NODE_PORT_MESSAGE, node_port_has_its_type,
 };
-use crate::bounded::{MOST_QUOTED, beginning_of, shortened};
+use quartet_http::bounded::{MOST_QUOTED, beginning_of, shortened};
 
 /// The rules of `schema` that an update to `new` violates, or a creation, where there is no `old`. Null
 /// stands for an absent spec.

@@ -17,8 +17,8 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::api_server::{ApiRequest, RequestError, found, relisting};
 use quartet_http::error_report;
+use quartet_http::{ApiRequest, RequestError, found, relisting};
 
 /// The field manager of these writes.
 const FIELD_MANAGER: &str = "quartet-operator-webhook";
@@ -131,7 +131,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::manager::telemetry::tests::log_lines;
+    use testkit::log_lines;
 
     #[tokio::test(start_paused = true)]
     async fn after_an_api_server_that_was_away_the_objects_are_read_again() {

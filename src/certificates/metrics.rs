@@ -6,7 +6,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::pair::Validity;
-use crate::metric::registered;
+use quartet_http::metric::registered;
 
 /// The metrics of one server's certificate. Clones share them.
 #[derive(Debug, Clone)]

@@ -27,7 +27,7 @@ use super::objects::{Registered, Service, has_one_version};
 use super::plan::{Seen, Settling, plan};
 use super::repairs::Repairs;
 use super::resolver::{Resolver, Source};
-use crate::api_server::{RequestError, exponential, generation_of};
+use quartet_http::{RequestError, exponential, generation_of};
 
 /// The Secret that the replicas share.
 pub const SECRET: &str = "quartet-operator-webhook-server-cert";

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::api_server::exponential;
+use quartet_http::exponential;
 
 /// The first delay of an object: `DefaultTypedItemBasedRateLimiter` and
 /// `DefaultTypedControllerRateLimiter` of client-go, `util/workqueue/default_rate_limiters.go`.

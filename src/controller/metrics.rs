@@ -20,8 +20,8 @@ pub(crate) use self::conditions::{ConditionView, VisitConditions};
 pub(super) use self::families::gauge_value;
 use self::families::{Counters, Gauges, Histograms, Labels, Sources, labels};
 pub(crate) use self::workqueue::{Backlog, QueueMetrics, ReadBacklog};
-use crate::metric::{registered, shown};
 use crate::operators::Owned;
+use quartet_http::metric::{registered, shown};
 
 /// Buckets of `controller_runtime_reconcile_time_seconds`.
 const RECONCILE_SECONDS: [f64; 40] = [

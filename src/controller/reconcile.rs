@@ -20,7 +20,6 @@ use tracing::warn;
 
 use crate::api::Version;
 use crate::api::conversion::{self, DATA_ANNOTATION};
-use crate::api_server::{RequestError, found};
 use crate::controller::cache::cached::{CachedResource, Meta};
 use crate::controller::drift::repairs::{Decision, Repairs};
 use crate::controller::legacy::finalizers;
@@ -32,6 +31,7 @@ pub(crate) use first_revision::FirstRevision;
 use outcome::Outcome;
 pub(crate) use outcome::{Action, Failure};
 use quartet_http::Part;
+use quartet_http::{RequestError, found};
 use reconciler::STALE_RETRY;
 pub(crate) use reconciler::{Context, Reconciler};
 

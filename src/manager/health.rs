@@ -146,7 +146,7 @@ mod tests {
     use tracing::subscriber::with_default;
 
     use super::*;
-    use crate::manager::telemetry::tests::log_lines;
+    use testkit::log_lines;
 
     /// Response of `readyz`, with a check `webhook` that passes or fails, to a request for `path`.
     async fn ask(healthy: bool, path: &str) -> (StatusCode, String) {

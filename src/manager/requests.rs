@@ -17,8 +17,8 @@ use tracing::level_filters::LevelFilter;
 use tracing::{Level, Span};
 
 use super::short_watches::{CheckedBody, checked, is_watch};
-use crate::metric::registered;
 use quartet_http::error_report;
+use quartet_http::metric::registered;
 
 /// The label `code` without a response.
 const NO_RESPONSE: &str = "<error>";
@@ -164,7 +164,7 @@ mod tests {
     use tower::ServiceExt as _;
 
     use super::*;
-    use crate::manager::telemetry::tests::LogLines;
+    use testkit::LogLines;
 
     /// A service that is never ready.
     #[derive(Debug)]

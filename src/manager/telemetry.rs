@@ -20,9 +20,9 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, Registry, fmt};
 
-use crate::bounded::cut;
 use crate::config::LogFormat;
 use crate::trace_target::TRACES;
+use quartet_http::bounded::cut;
 
 /// Maximum bytes of a line. Some errors quote an answer of the API server, which may be longer.
 const LINE_BYTES: usize = 32 * 1024;
@@ -202,48 +202,13 @@ fn log_panic(info: &PanicHookInfo<'_>) {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::io;
-    use std::sync::{Arc, Mutex};
-
+mod tests {
     use opentelemetry::trace::TracerProvider as _;
     use opentelemetry_sdk::trace::SdkTracerProvider;
+    use testkit::LogLines;
     use tracing::{Level, info_span};
 
     use super::*;
-
-    /// What was logged.
-    #[derive(Clone, Default)]
-    pub(crate) struct LogLines(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for LogLines {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl LogLines {
-        pub(crate) fn text(&self) -> String {
-            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-        }
-
-        pub(crate) fn written(&self) -> Vec<String> {
-            self.text().lines().map(str::to_owned).collect()
-        }
-    }
-
-    /// A subscriber for `tracing::subscriber::with_default`, and what it writes.
-    pub(crate) fn log_lines() -> (LogLines, impl tracing::Subscriber + Send + Sync) {
-        let lines = LogLines::default();
-        let writer = lines.clone();
-        let writes = fmt::Subscriber::builder().with_ansi(false);
-        (lines, writes.with_writer(move || writer.clone()).finish())
-    }
 
     #[test]
     fn without_a_tracer_the_spans_of_traces_are_never_made() {

@@ -22,10 +22,10 @@ use tokio::time::{Instant, sleep};
 
 use self::plan::{Managers, stored_versions};
 use crate::api::Kind;
-use crate::api_server::RequestError;
 use crate::config::MigrateStorage;
 use crate::manager::{Clients, RunError, error_report, run_subcommand};
 use crate::operators::OPERATORS;
+use quartet_http::RequestError;
 
 /// The field manager, for the audit log. No field changes, so `managedFields` does not name it.
 const FIELD_MANAGER: &str = "quartet-operator-migrate-storage";
@@ -38,6 +38,9 @@ const CONCURRENCY: usize = 4;
 /// server observe a change of a CRD (apiextensions-apiserver, `pkg/controller/establish`). A replica
 /// that has not observed it still stores the old version.
 const SETTLING: Duration = Duration::from_secs(5);
+
+/// Maximum number of objects whose errors are written.
+const MOST_NAMED: usize = 20;
 
 /// Minimum interval between two lines of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
@@ -184,7 +187,9 @@ impl<'a> Migration<'a> {
                 // Only this object cannot be written.
                 Err(error) if matches!(error.code(), Some(400 | 413 | 422)) => {
                     failed += 1;
-                    self.note(&error_report(&error));
+                    if failed <= MOST_NAMED {
+                        self.note(&error_report(&error));
+                    }
                 }
                 Err(error) => return Err(report(error)),
             }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::bounded::cut;
+use quartet_http::bounded::cut;
 
 /// The relevant fields of a Deployment or StatefulSet. A StatefulSet has no conditions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

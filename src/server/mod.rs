@@ -31,7 +31,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tower::{ServiceExt as _, service_fn};
 
 use crate::budget::Limits;
-use crate::metric::Counted;
+use quartet_http::metric::Counted;
 pub use tls::TlsVersion;
 
 /// Length of the accept queue. The kernel drops connections beyond that, and the client retries a second
@@ -196,7 +196,7 @@ impl<S: Send + 'static> Accept<TcpStream, S> for Tls {
         let errors = self.errors.clone();
         let accepted = self.acceptor.accept(stream, service);
         let accepted = accepted.inspect_err(move |error| {
-            // A client that says nothing is no error.
+            // A handshake that takes too long is not counted as an error.
             if error.kind() != io::ErrorKind::TimedOut {
                 errors.inc();
                 tracing::debug!(%error, "a TLS handshake failed");

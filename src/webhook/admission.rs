@@ -19,8 +19,8 @@ use super::review::Request;
 use crate::api::replicas::within_limit;
 use crate::api::validation::{ErrorReason, FieldError};
 use crate::api::{Kind, Version};
-use crate::bounded::{self, MOST_QUOTED, shortened};
 use object::Object;
+use quartet_http::bounded::{self, MOST_QUOTED, shortened};
 use rules::{Resource, Write};
 
 /// apiVersion and kind of the reviews.

@@ -24,9 +24,9 @@ use super::review::Request;
 use crate::api::Kind;
 use crate::api::conversion::{ConvertedText, convert_into};
 use crate::api::raw::{Envelope, Members, Text, write_json};
-use crate::bounded::shortened;
 use crate::budget::OBJECT_BYTES;
 use crate::log_limit::LogLimit;
+use quartet_http::bounded::shortened;
 
 /// apiVersion and kind of the reviews.
 pub(super) const REVIEW: [&str; 2] = ["apiextensions.k8s.io/v1", "ConversionReview"];

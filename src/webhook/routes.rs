@@ -23,11 +23,11 @@ use super::metrics::{Metrics, UNKNOWN};
 use super::{conversion, paths, review};
 use crate::api::Kind;
 use crate::api::conversion::other;
-use crate::bounded::shortened;
 use crate::budget::{ADMISSION_BODY, CALL_BYTES, COMPUTATIONS, CONVERSION_BODY, CONVERSION_SHARES};
 use crate::log_limit::LogLimit;
-use crate::metric::Counted;
 use crate::trace_target::{TRACES, adopt};
+use quartet_http::bounded::shortened;
+use quartet_http::metric::Counted;
 
 /// Bodies of at least this size are handled on a blocking thread: they take a millisecond, which would
 /// delay the other tasks of this thread.
@@ -273,8 +273,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::manager::telemetry::tests::log_lines;
     use crate::operators::tests::kinds;
+    use testkit::log_lines;
 
     #[test]
     fn a_panic_is_answered_in_the_form_of_the_review_and_counted() {

@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 /// Maximum number of bytes of a value, path or name that a message quotes.
 pub const MOST_QUOTED: usize = 256;
 
-/// `text`, or its beginning and `…` if it is longer than [`MOST_QUOTED`].
+/// `text`, or its beginning and `…` in at most [`MOST_QUOTED`] bytes.
 pub fn shortened(text: &str) -> Cow<'_, str> {
     match text.len() <= MOST_QUOTED {
         true => Cow::Borrowed(text),
@@ -19,7 +19,8 @@ pub fn cut(text: &str, limit: usize) -> &str {
     text.get(..text.floor_char_boundary(limit)).unwrap_or(text)
 }
 
-/// The displayed form of `shown`, or its beginning and `…`, in at most `most` bytes.
+/// The displayed form of `shown`, or its beginning and `…`, in at most `most` bytes (3 or more,
+/// the size of `…`).
 pub fn beginning_of(shown: &dyn fmt::Display, most: usize) -> String {
     let mut beginning = Beginning {
         text: String::new(),

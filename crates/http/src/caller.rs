@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::field::Empty;
 use tracing::{Instrument as _, info_span};
 
-use crate::{Answer, ApiRequest, Leadership, Location, RequestError};
+use crate::{ApiRequest, ApiResponse, Leadership, Location, RequestError};
 
 /// The target of spans that exist only for traces.
 pub const TRACES: &str = "otel";
@@ -40,7 +40,9 @@ impl<'a> Location<'a> {
     }
 }
 
-/// A client whose calls have a deadline and whose writes need leadership.
+/// A client whose calls have a deadline and whose writes need leadership. Each call can fail with
+/// [`RequestError::Timeout`], [`RequestError::Transport`] and [`RequestError::Fenced`], and with the status codes that
+/// it names.
 #[derive(Clone)]
 pub struct Caller {
     client: kube::Client,
@@ -49,7 +51,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// `client` must not retry by itself.
+    /// A caller. `client` must not retry: a repeated write could be sent after leadership ended.
     pub fn new(client: kube::Client, leadership: Leadership) -> Self {
         Caller {
             client,
@@ -80,7 +82,7 @@ impl Caller {
             body: Some(body),
             ..at.request("apply", Method::PATCH, target)
         };
-        let read = |answer: Answer| {
+        let read = |answer: ApiResponse| {
             let is_created = answer.is_created();
             Ok((answer.object()?, is_created))
         };
@@ -128,11 +130,12 @@ impl Caller {
         .await
     }
 
-    /// A JSON patch (RFC 6902) of the object, or of its status.
+    /// A JSON patch of the object, or of its status. `operations` is the JSON array of RFC 6902, `manager` the
+    /// field manager.
     ///
     /// # Errors
     /// 409 if it replaces the resourceVersion by one that the object does not have, 422 if an operation
-    /// fails (also a `test`, for which there is no other text), 404 if the object does not exist.
+    /// fails (also a `test`; the message does not say which), 404 if the object does not exist.
     pub async fn json_patch<T: DeserializeOwned>(
         &self,
         at: Location<'_>,
@@ -166,13 +169,13 @@ impl Caller {
     }
 
     async fn send<T: DeserializeOwned>(&self, request: ApiRequest<'_>) -> Result<T, RequestError> {
-        self.send_and(request, Answer::object).await
+        self.send_and(request, ApiResponse::object).await
     }
 
     async fn send_and<T>(
         &self,
         request: ApiRequest<'_>,
-        read: impl FnOnce(Answer) -> Result<T, RequestError>,
+        read: impl FnOnce(ApiResponse) -> Result<T, RequestError>,
     ) -> Result<T, RequestError> {
         let ApiRequest {
             action,

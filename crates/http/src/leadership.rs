@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// When the workers start, and until when they may write.
+/// Tells when the workers may start, and whether a write may be sent.
 #[derive(Clone)]
 pub struct Leadership {
     begun: watch::Receiver<bool>,
@@ -28,7 +28,7 @@ impl Leadership {
         }
     }
 
-    /// Without an election: immediately and forever.
+    /// Leadership without an election: held from the start, and never lost.
     pub fn sole() -> Self {
         let (_, begun) = watch::channel(true);
         Leadership::new(begun, || Some(Duration::MAX))

@@ -44,7 +44,7 @@ pub const DEADLINE: Duration = Duration::from_secs(10);
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// Default maximum number of bytes of an answer. An object has at most 1.5 MiB in etcd
 /// (`--max-request-bytes`), and its managedFields as much again.
-const MAX_ANSWER: usize = 8 << 20;
+const MAX_RESPONSE_BYTES: usize = 8 << 20;
 /// Maximum number of bytes quoted of an answer that is not a Status.
 const MAX_ERROR_TEXT: usize = 512;
 
@@ -58,18 +58,18 @@ pub struct ApiRequest<'a> {
     pub action: String,
     /// GET, POST, PUT, PATCH or DELETE.
     pub method: Method,
-    /// Path and query.
+    /// Path and query, percent-encoded. Starts with `/`.
     pub target: String,
     /// The media type of the answer.
     pub accept: &'static str,
     /// The media type of the body.
     pub content_type: &'static str,
-    /// Nothing for a read or a deletion.
+    /// The body; `None` for a read.
     pub body: Option<&'a str>,
     /// From the first byte sent to the last received.
     pub deadline: Duration,
     /// Maximum number of bytes of the answer.
-    pub max_answer: usize,
+    pub max_response_bytes: usize,
 }
 
 impl ApiRequest<'_> {
@@ -83,15 +83,17 @@ impl ApiRequest<'_> {
             content_type: JSON,
             body: None,
             deadline: DEADLINE,
-            max_answer: MAX_ANSWER,
+            max_response_bytes: MAX_RESPONSE_BYTES,
         }
     }
 
     /// Sends the request. `client` must not retry.
     ///
     /// # Errors
-    /// [`RequestError::Timeout`] and [`RequestError::Transport`].
-    pub async fn send(&self, client: &Client) -> Result<Answer, RequestError> {
+    /// [`RequestError::Timeout`]: no complete response within `deadline`. [`RequestError::Transport`]: it cannot
+    /// be sent or read, or the body exceeds the maximum. A response with the status of an error is `Ok`;
+    /// [`ApiResponse::object`] returns it as [`RequestError::Rejected`].
+    pub async fn send(&self, client: &Client) -> Result<ApiResponse, RequestError> {
         let action = || self.action.clone();
         let exchange = async {
             let request = http::Request::builder()
@@ -105,12 +107,12 @@ impl ApiRequest<'_> {
                 .map_err(kube::Error::HttpError)?;
             // kube's own `Client::request` drops the headers of the answer.
             let (head, body) = client.send(request).await?.into_parts();
-            let body = Limited::new(body, self.max_answer).collect().await;
+            let body = Limited::new(body, self.max_response_bytes).collect().await;
             let body = body.map_err(kube::Error::Service)?.to_bytes();
             Ok((head, body))
         };
         match timeout(self.deadline, exchange).await {
-            Ok(Ok((head, body))) => Ok(Answer {
+            Ok(Ok((head, body))) => Ok(ApiResponse {
                 action: action(),
                 code: head.status,
                 headers: head.headers,
@@ -127,14 +129,14 @@ impl ApiRequest<'_> {
 
 /// An answer with any status code.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ApiResponse {
     action: String,
     code: StatusCode,
     headers: HeaderMap,
     body: Vec<u8>,
 }
 
-impl Answer {
+impl ApiResponse {
     /// The API server's time, if the answer has a date.
     pub fn date(&self) -> Option<Timestamp> {
         http_date(self.header(header::DATE)?)
@@ -186,7 +188,10 @@ impl Answer {
     }
 }
 
-/// `None` for an object that does not exist.
+/// Returns `Ok(None)` for an object that does not exist (404).
+///
+/// # Errors
+/// Every other error of `result`, unchanged.
 pub fn found<T>(result: Result<T, RequestError>) -> Result<Option<T>, RequestError> {
     match result {
         Err(error) if error.is_not_found() => Ok(None),
@@ -194,7 +199,7 @@ pub fn found<T>(result: Result<T, RequestError>) -> Result<Option<T>, RequestErr
     }
 }
 
-/// `metadata.generation` of an object.
+/// `metadata.generation` of an object; 0 if it is missing.
 pub fn generation_of(object: &Value) -> i64 {
     let generation = object.pointer("/metadata/generation");
     generation.and_then(Value::as_i64).unwrap_or_default()
@@ -232,16 +237,16 @@ mod tests {
         ApiRequest::new("read a".to_owned(), Method::GET, "/a".to_owned())
     }
 
-    async fn answered(code: u16, headers: &[(&str, &str)], body: &str) -> Answer {
+    async fn answered(code: u16, headers: &[(&str, &str)], body: &str) -> ApiResponse {
         let client = client(code, headers, body);
         request().send(&client).await.unwrap()
     }
 
     #[tokio::test]
     async fn an_answer_over_the_limit_is_an_error() {
-        for (max_answer, fits) in [(4, true), (3, false)] {
+        for (max_response_bytes, fits) in [(4, true), (3, false)] {
             let request = ApiRequest {
-                max_answer,
+                max_response_bytes,
                 ..request()
             };
             let answer = request.send(&client(200, &[], "null")).await;

@@ -1,14 +1,14 @@
-//! Registration of metrics. Knows no metric, and uses no other module.
+//! Registration of metrics. Contains no metric.
 
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Metric, Registry};
 
-/// Counts in a gauge while it exists.
+/// Increments a gauge when it is created, and decrements it when it is dropped.
 #[derive(Debug)]
 pub struct Counted(Gauge);
 
 impl Counted {
-    /// Counts from now on.
+    /// Increments `gauge`.
     pub fn new(gauge: Gauge) -> Self {
         gauge.inc();
         Self(gauge)
@@ -31,7 +31,7 @@ pub fn registered<M: Metric + Clone + Default>(
     shown(registry, name, help, M::default())
 }
 
-/// `metric`, which `registry` shows from now on.
+/// Registers `metric`, and returns it.
 pub fn shown<M: Metric + Clone>(
     registry: &mut Registry,
     name: impl Into<String>,

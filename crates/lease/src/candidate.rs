@@ -27,7 +27,8 @@ const JITTER: f64 = 1.2;
 /// on its watch.
 const SILENCE: u32 = 3;
 
-/// The three durations of the election, longest first.
+/// The three durations of the election. As in client-go, `lease_duration` must be longer than `renew_deadline`, and
+/// that longer than 1.2 times `retry_period`.
 #[derive(Debug, Clone, Copy, Hash)]
 pub struct Timing {
     /// How long other processes wait for a lease that is not renewed.
@@ -152,8 +153,8 @@ impl Candidate {
         self.version
     }
 
-    /// The API server has an earlier `version` of the lease, for example after a restore of etcd.
-    /// Later versions are forgotten.
+    /// Lowers the known version to `version`, since the API server has an earlier one, for example after a
+    /// restore of etcd.
     pub fn rewind(&mut self, version: u64) {
         self.version = self.version.min(version);
     }

@@ -85,7 +85,8 @@ impl Election {
         Leadership::new(self.begun.subscribe(), move || fence.time_left())
     }
 
-    /// Runs until `resign` ends, then relock the lease if this process holds it.
+    /// Takes part in the election until `resign` completes. Then releases the Lease if this process holds it,
+    /// and returns.
     ///
     /// # Errors
     /// [`ElectionLost`]: no write may start any more.

@@ -11,7 +11,7 @@ use super::clock::Moment;
 pub(crate) struct Fence {
     /// Time in nanoseconds from which no write may start; 0 if none may.
     closes: AtomicU64,
-    /// How long a write that started earlier may go on.
+    /// How long after `closes` a running write may go on: the lease duration without the renew deadline.
     gap: Duration,
     clock: fn() -> Moment,
 }

@@ -11,7 +11,7 @@ use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::runtime::watcher::{self, watch_object};
 use kube::{Api, Client, Resource as _};
-use quartet_http::{Answer, ApiRequest, RequestError, found, relisting};
+use quartet_http::{ApiRequest, ApiResponse, RequestError, found, relisting};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -27,9 +27,9 @@ const RELEASED_SECONDS: i32 = 1;
 /// One Lease and its candidate.
 #[derive(Clone)]
 pub struct LeaseLock {
-    /// Must not retry.
+    /// The client for reads and writes. It must not retry.
     pub calls: Client,
-    /// Its read timeout limits how long a dead watch goes unnoticed.
+    /// The client for the watch. Its read timeout limits how long a dead watch goes unnoticed.
     pub watches: Client,
     /// The namespace of the Lease.
     pub namespace: String,
@@ -107,7 +107,7 @@ impl LeaseLock {
             ..ApiRequest::new(action, method, target)
         };
         let answer = call.send(&self.calls).await;
-        let object = answer.and_then(Answer::object).map(|Readable(it)| it);
+        let object = answer.and_then(ApiResponse::object).map(|Readable(it)| it);
         Ok(match request {
             Request::Read => found(object)?,
             Request::Create { .. } | Request::Replace { .. } => Some(object?),

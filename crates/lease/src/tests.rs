@@ -1,7 +1,5 @@
 //! The driver against a scripted API server that keeps one Lease, under paused time.
 
-mod log;
-
 use std::convert::Infallible;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
@@ -13,10 +11,10 @@ use kube::client::Body;
 use prometheus_client::registry::Registry;
 use quartet_http::Leadership;
 use serde_json::{Value, json};
+use testkit::log_lines;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
-use self::log::log_lines;
 use super::*;
 use crate::candidate::TIMING;
 use crate::clock::Moment;

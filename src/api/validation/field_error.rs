@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::bounded::{MOST_QUOTED, beginning_of, shortened};
+use quartet_http::bounded::{MOST_QUOTED, beginning_of, shortened};
 
 /// The place of a value; becomes text only in an error.
 pub(super) enum Path<'p> {

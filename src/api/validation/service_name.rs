@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::field_error::{ErrorReason, FieldError};
 use crate::api::limits::LABEL_MAX;
-use crate::bounded::shortened;
+use quartet_http::bounded::shortened;
 
 /// The error if a Service cannot have `name`. Names of Services are DNS labels (RFC 1035) of at
 /// most 63 characters; names of custom resources may have 253 characters and begin with a digit.

@@ -1,7 +1,7 @@
 //! The certificates of a Secret that the replicas share.
 
 use super::*;
-use crate::manager::telemetry::tests::log_lines;
+use testkit::log_lines;
 
 /// A replica that runs; returns its resolver.
 fn replica(server: &Shared) -> Arc<Resolver> {

@@ -1,6 +1,6 @@
-//! The objects of a list or watch, as kube's watcher delivers them: JSON, of which an informer makes the
-//! cached form. So an object that cannot be decoded does not end the watch, as with kube's
-//! `DeserializeGuard`.
+//! The objects of a list or watch, as kube's watcher delivers them: the text of each, of which an informer
+//! makes the cached form. So one object at a time is a tree, and an object that cannot be decoded does not end
+//! the watch, as with kube's `DeserializeGuard`.
 
 use std::borrow::Cow;
 
@@ -9,6 +9,7 @@ use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta};
 use kube::runtime::watcher::{self, Event};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::controller::object::ObjectKey;
 
@@ -21,10 +22,34 @@ pub struct Received {
     /// Only name, namespace, uid and resourceVersion.
     metadata: ObjectMeta,
     /// The whole object.
-    pub object: Value,
+    text: Box<RawValue>,
+}
+
+/// The part of an object that kube's watcher reads.
+#[derive(Default, Deserialize)]
+struct Named {
+    metadata: Identity,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Identity {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
 }
 
 impl Received {
+    /// The whole object.
+    ///
+    /// # Errors
+    /// The reason, for the log: it is nested more than 127 levels deep, or has a number beyond those of 64
+    /// bits.
+    pub fn object(&self) -> Result<Value, String> {
+        serde_json::from_str(self.text.get()).map_err(|error| error.to_string())
+    }
+
     /// Namespace and name.
     pub fn key(&self) -> ObjectKey {
         let text = |part: &Option<String>| part.clone().unwrap_or_default();
@@ -44,17 +69,16 @@ impl Received {
 
 impl<'de> Deserialize<'de> for Received {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = Value::deserialize(deserializer)?;
-        let metadata = object.get("metadata");
-        let text = |field: &str| Some(metadata?.get(field)?.as_str()?.to_owned());
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let named: Named = serde_json::from_str(text.get()).unwrap_or_default();
         let metadata = ObjectMeta {
-            name: text("name"),
-            namespace: text("namespace"),
-            uid: text("uid"),
-            resource_version: text("resourceVersion"),
+            name: named.metadata.name,
+            namespace: named.metadata.namespace,
+            uid: named.metadata.uid,
+            resource_version: named.metadata.resource_version,
             ..ObjectMeta::default()
         };
-        Ok(Received { metadata, object })
+        Ok(Received { metadata, text })
     }
 }
 

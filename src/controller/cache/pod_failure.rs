@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-use crate::bounded::cut;
 use crate::controller::cache::cached::meta::text;
 use crate::operators::{PodFailure, Reason};
+use quartet_http::bounded::cut;
 
 /// Maximum bytes of the message of the kubelet or the scheduler.
 const MESSAGE_MAX: usize = 256;

@@ -16,9 +16,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::info;
 
 use crate::api::{Kind, Version};
-use crate::api_server::DEADLINE;
 use crate::controller::cache::decode::WatchItem;
 use crate::controller::cache::informer;
+use quartet_http::DEADLINE;
 
 /// Discovery interval while the hub version is served but not stored, which is a transition. Once it is
 /// stored, discovery is read only after the watch fails.

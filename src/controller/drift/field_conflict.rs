@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::bounded::cut;
 use crate::controller::drift::fingerprint::entry_of_item;
+use quartet_http::bounded::cut;
 
 /// Maximum number of fields in a message; others are reported as "and others".
 const FIELDS_MAX: usize = 5;

@@ -16,7 +16,6 @@ pub(super) use self::error::ApplyError;
 use self::error::{failing, lost_on_admission};
 pub(super) use self::wanted::Ensured;
 use self::wanted::{Existing, Expected, Wanted};
-use crate::api_server::RequestError;
 use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::drift::repairs::Repairs;
 use crate::controller::drift::stamp::Stamp;
@@ -24,6 +23,7 @@ use crate::controller::reconcile::error_class::{self, ErrorClass};
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{Attempt, ServerMutated, jittered_retry};
 use crate::operators::{Child, Resource, kept};
+use quartet_http::RequestError;
 
 impl Reconciler {
     /// Applies the children in their order, and deletes optional children that are no longer desired.

@@ -6,10 +6,10 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use tracing::debug;
 
-use crate::api_server::RequestError;
 use crate::controller::object::version_of;
 use crate::operators::DEPLOYMENT;
 use quartet_http::Caller;
+use quartet_http::RequestError;
 
 /// Shared by the controllers of all kinds: the versions of all objects are revisions of etcd.
 pub(crate) struct FirstRevision {

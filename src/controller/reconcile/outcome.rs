@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::apply::error::{ApplyError, PATIENCE_WITH_WRITES};
 use super::apply::wanted::Ensured;
 use super::reconciler::{Reconciler, STALE_RETRY};
-use crate::api_server::RequestError;
 use crate::controller::state::jittered_retry;
 use crate::operators::{Problem, Reason, Resource, status};
+use quartet_http::RequestError;
 
 /// When to reconcile the resource again without a new event.
 #[derive(Debug, PartialEq, Eq)]

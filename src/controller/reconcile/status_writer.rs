@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
 use crate::api::{Condition, Status};
-use crate::api_server::{Location, RequestError};
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::drift::repairs::{Decision, Repairs};
 use crate::controller::event::transitions;
@@ -18,6 +17,7 @@ use crate::controller::reconcile::reconciler::{Reconciler, STALE_RETRY};
 use crate::controller::state::{Repaired, jittered_retry, key_of};
 use crate::operators::{Observed, Reason, Resource, Summary, status};
 use quartet_http::Part;
+use quartet_http::{Location, RequestError};
 
 impl Reconciler {
     /// Writes the status of the resource `at`, which was read as `cached`, if it differs and is

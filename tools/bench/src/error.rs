@@ -29,7 +29,7 @@ pub(crate) enum Error {
     Refused { what: String, answer: String },
     #[error("{}: {reason}", path.display())]
     Promises { path: PathBuf, reason: String },
-    #[error("{}: a line has not the cells of the first one, or is there twice: {line:?}", path.display())]
+    #[error("{}: a line does not have the columns of the first line, or is a duplicate: {line:?}", path.display())]
     Figures { path: PathBuf, line: String },
     #[error("drawing a plot: {0}")]
     Draw(#[from] plotters::drawing::DrawingAreaErrorKind<io::Error>),

@@ -189,8 +189,8 @@ impl Watch {
     }
 
     fn send(&mut self, type_: &str, object: &Value) {
-        let mut line = json!({"type": type_, "object": object}).to_string();
-        line.push('\n');
+        // The type is first, as in the answers of a real API server.
+        let line = format!("{{\"type\":\"{type_}\",\"object\":{object}}}\n");
         self.ready.push_back(Frame::data(Bytes::from(line)));
     }
 }

@@ -11,6 +11,7 @@ pub mod http;
 #[allow(missing_docs)] // their names say it
 mod kinds;
 mod limit;
+mod log;
 mod manager;
 mod objects;
 mod within;
@@ -25,6 +26,7 @@ pub use self::built::built;
 pub use self::environment::{TestEnv, condition, crds, is_ready};
 pub use self::kinds::*;
 pub use self::limit::Limit;
+pub use self::log::{LogLines, log_lines};
 pub use self::manager::{Exit, Manager, manager, sum};
 pub use self::within::{is_degraded, is_not_ready_for, message};
 

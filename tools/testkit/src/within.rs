@@ -67,8 +67,7 @@ impl TestEnv {
         self.until_within((kind, name), reason, limit, holds).await
     }
 
-    /// Returns reason and note of each Warning Event about this resource with this reason; one with
-    /// a count is repeated as often.
+    /// Returns reason and note of each Warning Event about this resource with this reason.
     pub async fn warnings(&self, name: &str, reason: &str) -> Vec<String> {
         let events = self.list(EVENT).await;
         let about = events.iter().filter(|event| {
@@ -77,12 +76,9 @@ impl TestEnv {
                 && event["reportingController"] == "quartet-operator"
                 && event["reason"] == reason
         });
+        let note = |event: &Value| event["note"].as_str().unwrap_or_default().to_owned();
         about
-            .flat_map(|event| {
-                let count = event["series"]["count"].as_u64().unwrap_or(1);
-                let note = event["note"].as_str().unwrap_or_default();
-                (0..count).map(move |_| format!("{reason}: {note}"))
-            })
+            .map(|event| format!("{reason}: {}", note(event)))
             .collect()
     }
 }

@@ -36,8 +36,11 @@ fn an_object_without_metadata_does_not_break_the_list_it_is_in() {
 
 #[test]
 fn an_object_in_a_watch_has_its_identity_and_nothing_else_of_the_metadata() {
-    let event = json!({"type": "MODIFIED", "object": object("b", json!(null))});
-    let event: WatchEvent<Received> = serde_json::from_str(&event.to_string()).unwrap();
+    let event = format!(
+        r#"{{"type":"MODIFIED","object":{}}}"#,
+        object("b", json!(null))
+    );
+    let event: WatchEvent<Received> = serde_json::from_str(&event).unwrap();
     let WatchEvent::Modified(received) = event else {
         panic!("{event:?}")
     };
@@ -47,7 +50,21 @@ fn an_object_in_a_watch_has_its_identity_and_nothing_else_of_the_metadata() {
         ("uid-1", Some(42))
     );
     assert_eq!(received.meta().managed_fields, None);
-    assert_eq!(received.object, object("b", json!(null)));
+    assert_eq!(received.object().unwrap(), object("b", json!(null)));
+}
+
+#[test]
+fn an_object_that_is_nested_too_deeply_ends_no_watch() {
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let object = format!(r#"{{"metadata":{{"name":"a","uid":"u"}},"spec":{deep}}}"#);
+    let event = format!(r#"{{"type":"ADDED","object":{object}}}"#);
+    let event: WatchEvent<Received> = serde_json::from_str(&event).unwrap();
+    let WatchEvent::Added(received) = event else {
+        panic!("{event:?}")
+    };
+    assert_eq!(received.uid(), "u");
+    let error = received.object().unwrap_err();
+    assert!(error.contains("recursion limit exceeded"), "{error}");
 }
 
 #[test]
@@ -67,7 +84,7 @@ fn what_is_of_another_type_is_taken_as_it_is() {
             odd,
         ] {
             let received: Received = serde_json::from_str(&object.to_string()).unwrap();
-            assert_eq!(received.object, object);
+            assert_eq!(received.object().unwrap(), object);
         }
     }
 }

@@ -248,5 +248,5 @@ fn a_dead_watch_is_noticed_within_a_minute_and_renewed_before_it_is_cut() {
         config.initial_list_strategy,
         watcher::InitialListStrategy::ListWatch
     );
-    assert_eq!(config.page_size, Some(25));
+    assert_eq!(config.page_size, Some(100));
 }

@@ -8,7 +8,6 @@ use tracing::warn;
 
 use super::error::{ApplyError, failing, pending_rollout};
 use super::wanted::{Ensured, Expected, Wanted};
-use crate::api_server::{RequestError, found, generation_of};
 use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::drift::field_conflict;
 use crate::controller::drift::fingerprint::Fingerprint;
@@ -18,6 +17,7 @@ use crate::controller::reconcile::pacing;
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{Blocker, Repaired, ServerMutated, jittered_retry, key_of};
 use crate::operators::{Problem, Reason, Resource, status};
+use quartet_http::{RequestError, found, generation_of};
 
 /// What follows the checks of an existing child.
 pub(super) enum Step {

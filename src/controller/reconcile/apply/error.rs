@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::wanted::Wanted;
-use crate::api_server::RequestError;
 use crate::controller::state::{Blocker, jittered_retry};
 use crate::operators::{Problem, Reason};
+use quartet_http::RequestError;
 
 /// How long writes may fail until the resource is degraded.
 pub(crate) const PATIENCE_WITH_WRITES: Duration = Duration::from_secs(30);

@@ -9,7 +9,6 @@ use tracing::{debug, info};
 use super::error::{ApplyError, pending_deletion, pending_rollout};
 use super::wanted::{Ensured, Existing, Expected, Wanted};
 use crate::api::conversion;
-use crate::api_server::{Location, RequestError, found, generation_of};
 use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::children::{name_conflict, terminating};
 use crate::controller::drift::absorb::absorb_list;
@@ -22,6 +21,7 @@ use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{jittered_retry, key_of};
 use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
 use quartet_http::Part;
+use quartet_http::{Location, RequestError, found, generation_of};
 
 impl Reconciler {
     /// The cached child, if the resource owns it. `None` if there is none in the cache, or one without an owner:

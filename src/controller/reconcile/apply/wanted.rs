@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::api_server::Location;
 use crate::controller::drift::fingerprint::{self, Fingerprint};
 use crate::controller::object::ObjectKey;
 use crate::operators::{Child, ChildKind, Problem, Resource};
+use quartet_http::Location;
 
 /// The result of applying all children of a resource.
 #[derive(Debug, Default)]

@@ -17,8 +17,8 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
 use super::*;
-use crate::api_server::RequestError;
 use crate::controller::queue::Priority;
+use quartet_http::RequestError;
 
 /// The behavior of a reconcile.
 #[derive(Clone, Copy)]

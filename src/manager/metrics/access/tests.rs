@@ -9,7 +9,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::manager::telemetry::tests::log_lines;
+use testkit::log_lines;
 
 /// Kind and spec of each review that the scripted API server received.
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;

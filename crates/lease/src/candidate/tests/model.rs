@@ -107,7 +107,7 @@ enum Action {
     Tick,
     Run(usize),
     Arrive(usize),
-    Answer(usize),
+    ApiResponse(usize),
     GiveUp(usize),
     ArriveLate(usize),
     Watch(usize),

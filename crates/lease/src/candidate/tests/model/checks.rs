@@ -84,7 +84,7 @@ fn a_lease_that_is_deleted_makes_no_second_writer_of_those_who_knew_it() {
 }
 
 #[test]
-#[ignore = "takes minutes: cargo test --release --lib election -- --ignored"]
+#[ignore = "takes minutes: cargo test --release -p quartet-lease --lib -- --ignored"]
 fn two_candidates_with_any_one_fault_and_any_delay() {
     check(
         2,
@@ -121,7 +121,7 @@ fn two_candidates_with_any_one_fault_and_any_delay() {
 }
 
 #[test]
-#[ignore = "takes minutes: cargo test --release --lib election -- --ignored"]
+#[ignore = "takes minutes: cargo test --release -p quartet-lease --lib -- --ignored"]
 fn three_candidates_are_never_two_writers() {
     check(3, true, NO_FAULTS);
 }

@@ -111,7 +111,7 @@ impl World {
             let is_waiting = process.candidate.in_flight.is_some();
             may(!is_waiting, Action::Run(number));
             may(process.request.is_some(), Action::Arrive(number));
-            may(process.reply.is_some(), Action::Answer(number));
+            may(process.reply.is_some(), Action::ApiResponse(number));
             let may_lose = self.budget.lost > 0 && is_waiting;
             may(may_lose, Action::GiveUp(number));
             may(process.straggler.is_some(), Action::ArriveLate(number));
@@ -153,7 +153,7 @@ impl World {
                     self.processes[number].reply = Some(self.serve(number, &request, broken));
                 }
             }
-            Action::Answer(number) => {
+            Action::ApiResponse(number) => {
                 if let Some(reply) = self.processes[number].reply.take() {
                     self.deliver(number, reply, broken);
                 }

@@ -50,7 +50,7 @@ impl World {
                 for number in 0..self.processes.len() {
                     for action in [
                         Action::Arrive(number),
-                        Action::Answer(number),
+                        Action::ApiResponse(number),
                         Action::Watch(number),
                         Action::Run(number),
                     ] {
