@@ -6,7 +6,7 @@ use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use quartet_operator_fuzz::controllers::follow;
 use quartet_operator_fuzz::{is_json, json, resources};
-use serde_json::{Value, json};
+use serde_json::json;
 
 const TYPES: &[&str] = &[
     "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "OTHER", "",
