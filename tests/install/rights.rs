@@ -42,7 +42,7 @@ fn of_document(to: &str) -> BTreeSet<String> {
         .split_once("From one way of installing to another")
         .expect("the section");
     let (section, _) = section.split_once("Then check").expect("its end");
-    let begins = format!("To `config/{to}`");
+    let begins = format!("to `config/{to}`");
     let or = format!("or `config/{to}`");
     let mut of_overlay = section.split("\n```\n").filter(|block| {
         let before = block.split("```console").next().unwrap_or_default();
