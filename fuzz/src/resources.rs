@@ -2,7 +2,8 @@
 //! outside them, and of wrong types. The bounds are those of the schema, so that a new field is fuzzed at once.
 
 use arbitrary::{Result, Unstructured};
-use quartet_operator::api::conversion::{DATA_ANNOTATION, hub_spec};
+use quartet_operator::api::DATA_ANNOTATION;
+use quartet_operator::api::conversion::{hub_spec};
 use quartet_operator::api::limits::{LABEL, NAME, QUALIFIED_NAME_MAX, VISIBLE, allows};
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::operators::{

@@ -5,8 +5,9 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::kind::{FieldMapping, Kind, Version};
-use super::limits::{IMAGE_MAX, VISIBLE};
+use quartet_versions::{FieldMapping, Kind, Version};
+use quartet_versions::limits::{IMAGE_MAX, VISIBLE};
+use super::BRAND;
 use super::status::QpsStatus;
 use super::workload::{NodePortService, Workload};
 
@@ -94,6 +95,7 @@ pub mod v2 {
 
 /// Names, versions and functions of ElasticWeb.
 pub static KIND: Kind = Kind {
+    brand: &BRAND,
     group: "elasticweb.example.com",
     kind: "ElasticWeb",
     plural: "elasticwebs",

@@ -5,9 +5,9 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Status;
-use super::kind::{FieldMapping, Kind, Version};
-use super::validation::ServiceName;
+use super::{BRAND, Status};
+use quartet_versions::{FieldMapping, Kind, Version};
+use quartet_versions::validation::ServiceName;
 use super::workload::ReplicatedWorkload;
 
 /// The original version.
@@ -71,6 +71,7 @@ pub mod v1 {
 
 /// Names, versions and functions of Memcached.
 pub static KIND: Kind = Kind {
+    brand: &BRAND,
     group: "cache.example.com",
     kind: "Memcached",
     plural: "memcacheds",

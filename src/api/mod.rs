@@ -1,21 +1,26 @@
-//! The API: types of the eight versions, with schemas, defaults, conversion and validation rules.
-//! Pure: no I/O, no clock, no client. Depends on `bounded` and `kinds` only.
+//! The API: types of the eight versions, with their bounds and field mappings. Data only.
 //! Used by `controller`, `migration`, `operators`, `packaging` and `webhook`.
 
-pub mod conversion;
-pub mod kind;
-pub mod limits;
-pub mod quantity;
-pub mod raw;
-pub mod replicas;
-pub mod rules;
-pub mod schema;
 pub mod status;
-pub mod validation;
+#[cfg(test)]
+pub(crate) mod tests;
 pub mod workload;
 
-pub use kind::{Kind, Version};
+use quartet_versions::{Brand, brand};
+pub use quartet_versions::{
+    Kind, Version, conversion, limits, quantity, raw, replicas, rules, schema, validation,
+};
 pub use status::{Condition, Status};
+
+/// The names that all kinds share.
+pub const BRAND: Brand = brand!(
+    "quartet-operator",
+    "quartet-operator.example.com",
+    "quartet"
+);
+
+/// The annotation with the fields that the version of an object lacks.
+pub const DATA_ANNOTATION: &str = BRAND.conversion_data;
 
 macro_rules! modules {
     ($($module:ident::$operator:ident,)*) => {

@@ -5,8 +5,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Status;
-use super::kind::{FieldMapping, Kind, Version};
+use super::{BRAND, Status};
+use quartet_versions::{FieldMapping, Kind, Version};
 use super::workload::{ReplicatedWorkload, ServiceSpec};
 
 /// The original version.
@@ -50,6 +50,7 @@ pub mod v1 {
 
 /// Names, versions and functions of Nginx.
 pub static KIND: Kind = Kind {
+    brand: &BRAND,
     group: "proxy.example.com",
     kind: "Nginx",
     plural: "nginxes",

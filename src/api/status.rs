@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::limits::{INT64_MAX, NAME, NAME_MAX};
+use quartet_versions::limits::{INT64_MAX, NAME, NAME_MAX};
 
 /// Observed state of the instance.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

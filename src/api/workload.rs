@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::limits::{
+use quartet_versions::limits::{
     IMAGE_MAX, INT64_MAX, LABEL, LABEL_MAX, NAME, NAME_MAX, QUALIFIED_NAME_MAX, VISIBLE,
 };
-use super::rules::{NODE_PORT_HAS_ITS_TYPE, NODE_PORT_MESSAGE};
-use super::schema::{choice_of, labels, quantities};
+use quartet_versions::rules::{NODE_PORT_HAS_ITS_TYPE, NODE_PORT_MESSAGE};
+use quartet_versions::schema::{choice_of, labels, quantities};
 
 /// Number of pods, image and settings of the pods; part of the storage version of every kind whose
 /// pods are counted.

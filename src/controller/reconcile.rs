@@ -18,8 +18,9 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tracing::warn;
 
+use crate::api::DATA_ANNOTATION;
 use crate::api::Version;
-use crate::api::conversion::{self, DATA_ANNOTATION};
+use crate::api::conversion::{self};
 use crate::controller::cache::cached::{CachedResource, Meta};
 use crate::controller::drift::repairs::{Decision, Repairs};
 use crate::controller::legacy::finalizers;

@@ -1,7 +1,8 @@
 //! The conversion annotation is part of the object: it is validated on every path on which it can
 //! change, and only then.
 
-use quartet_operator::api::conversion::{DATA_ANNOTATION, DATA_LIMIT_BYTES};
+use quartet_operator::api::DATA_ANNOTATION;
+use quartet_operator::api::conversion::DATA_LIMIT_BYTES;
 use quartet_operator::api::{Kind, Version, memcached};
 use serde_json::{Value, json};
 

@@ -4,7 +4,8 @@
 use futures::{Stream, StreamExt as _};
 use kube::api::{Api, DynamicObject, WatchEvent, WatchParams};
 use kube::core::ApiResource;
-use quartet_operator::api::conversion::{ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, OMITTED};
+use quartet_operator::api::DATA_ANNOTATION;
+use quartet_operator::api::conversion::{ANNOTATIONS_LIMIT_BYTES, OMITTED};
 use quartet_operator::api::{Kind, Version, elasticweb, memcached};
 use quartet_operator::packaging::{crd, kinds, sample};
 use serde_json::{Value, json};

@@ -1,7 +1,8 @@
 //! Objects whose annotations have no space for the fields of the other version: no write in any
 //! version loses a field of the spec. Decision 0018.
 
-use quartet_operator::api::conversion::{ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, OMITTED};
+use quartet_operator::api::DATA_ANNOTATION;
+use quartet_operator::api::conversion::{ANNOTATIONS_LIMIT_BYTES, OMITTED};
 use quartet_operator::api::replicas::Pods;
 use quartet_operator::api::{Kind, Version, memcached};
 use quartet_operator::packaging::{crd, kinds, sample};

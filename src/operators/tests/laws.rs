@@ -9,7 +9,7 @@ use super::generators::{
     any_observed, any_operator, any_resource, valid_resource, valid_resource_of,
 };
 use super::*;
-use crate::api::validation::tests::within;
+use crate::api::tests::validation::within;
 
 /// Calls `check` with every value in `value`, at any depth.
 fn each_value(value: &Value, check: &mut impl FnMut(&Value)) {

@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 use super::Admission;
 use super::object::Object;
 use super::rules::{Resource, Write};
+use crate::api::DATA_ANNOTATION;
 use crate::api::Version;
-use crate::api::conversion::{
-    self, ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, DATA_LIMIT_BYTES, data_needed,
-};
+use crate::api::conversion::{self, ANNOTATIONS_LIMIT_BYTES, DATA_LIMIT_BYTES, data_needed};
 use crate::api::validation::{ErrorReason, FieldError, update_errors};
 
 fn error(field: &str, reason: ErrorReason, detail: String) -> FieldError {

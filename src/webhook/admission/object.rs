@@ -7,7 +7,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Rejected;
-use crate::api::conversion::{DATA_ANNOTATION, MOST_VALUES};
+use crate::api::DATA_ANNOTATION;
+use crate::api::conversion::MOST_VALUES;
 use crate::api::raw::{Envelope, Members, Text, has_at_most};
 use crate::api::{Kind, Version};
 use crate::webhook::answer::beginning_of;

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::object::Object;
 use super::{Admission, Rejected, accept};
-use crate::api::conversion::{DATA_ANNOTATION, other_spec};
+use crate::api::DATA_ANNOTATION;
+use crate::api::conversion::other_spec;
 use crate::api::replicas::{Pods, at, within_limit};
 use crate::api::validation::{ErrorReason, FieldError, service_name_error, update_errors};
 

@@ -2,10 +2,9 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::*;
-use crate::api::conversion::{
-    ANNOTATIONS_LIMIT_BYTES, Converted, DATA_ANNOTATION, convert,
-    tests::generators::arbitrary_object,
-};
+use crate::api::DATA_ANNOTATION;
+use crate::api::conversion::{ANNOTATIONS_LIMIT_BYTES, Converted, convert};
+use crate::api::tests::conversion::generators::arbitrary_object;
 
 /// Checks an answer as the API server's webhook converter does: returns each object, or the error
 /// message. Follows `getConvertedObjectsFromResponse`, `validateConvertedObject` and

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::admission::{asked, message};
 use super::*;
-use crate::api::conversion::{DATA_ANNOTATION, MOST_VALUES};
+use crate::api::DATA_ANNOTATION;
+use crate::api::conversion::MOST_VALUES;
 
 const INVALID: &str = "must be greater than or equal to 0";
 

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::meta::{Meta, of_meta, text};
+use crate::api::DATA_ANNOTATION;
 use crate::api::Kind;
-use crate::api::conversion::DATA_ANNOTATION;
 use crate::controller::legacy::finalizers::LegacyFinalizer;
 use crate::controller::metrics::ConditionView;
 use crate::controller::object::Object;

@@ -9,8 +9,7 @@ mod raw;
 
 use serde_json::{Value, json};
 
-use super::spec::{remove, set};
-use super::{Converted, convert};
+use crate::api::conversion::{Converted, convert};
 use crate::api::{Kind, Version};
 
 fn object(

@@ -12,7 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinitionVersion, JSONSchemaProps, ValidationRule,
 };
 
-use crate::api::kind::{FieldMapping, Kind};
+use crate::kind::{FieldMapping, Kind};
 
 /// Field of the spec: size in bytes of the data that the annotations have no room for.
 pub const OMITTED: &str = "conversionDataOmitted";
@@ -24,7 +24,7 @@ pub(super) const OMITTED_MAPPING: FieldMapping = FieldMapping::new(&[OMITTED], &
 /// Adds the field to the schema of a version that is converted, with the rules that reject
 /// writes. An update through the spoke is rejected whenever the stored object has the field,
 /// whatever the update changes: even a status update stores the whole object.
-pub(crate) fn reject_writes(kind: &Kind, version: &mut CustomResourceDefinitionVersion) {
+pub fn reject_writes(kind: &Kind, version: &mut CustomResourceDefinitionVersion) {
     let (hub, group, plural) = (kind.hub.name, kind.group, kind.plural);
     let is_spoke = version.name == kind.spoke.name;
     let message = format!(

@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{ErrorReason, service_name_error};
-use crate::api::conversion::tests::generators::{arbitrary_spec, kinds_and_versions};
+use crate::api::tests::conversion::generators::{arbitrary_spec, kinds_and_versions};
+use crate::api::validation::{ErrorReason, MOST_ERRORS, service_name_error, update_errors};
 use crate::api::{Kind, Version, elasticweb, helloworld, limits, memcached, nginx};
 
 mod schemas;
@@ -180,13 +180,13 @@ fn a_hostile_spec_gives_a_bounded_number_of_errors() {
         (0..16).map(|n| (n.to_string(), json!(1))).collect();
     let tolerations = vec![json!({"key": 1, "operator": 1, "value": 1, "effect": 1}); 16];
     let spec = json!({"scheduling": {"nodeSelector": selector, "tolerations": tolerations}});
-    assert_eq!(said(&memcached::KIND, "v1", spec).len(), super::MOST_ERRORS);
+    assert_eq!(said(&memcached::KIND, "v1", spec).len(), MOST_ERRORS);
 }
 
 /// The errors for an update from `old` to `new`.
 fn said_of_update(kind: &'static Kind, version: &str, old: Value, new: Value) -> Vec<String> {
     let schema = &version_of(kind, version).spec;
-    super::update_errors(schema, &new, Some(&old))
+    update_errors(schema, &new, Some(&old))
         .iter()
         .map(ToString::to_string)
         .collect()

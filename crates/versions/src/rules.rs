@@ -8,7 +8,7 @@ pub const NODE_PORT_HAS_ITS_TYPE: &str =
     "!has(self.nodePort) || (has(self.type) && self.type != 'ClusterIP')";
 
 /// The error message of [`NODE_PORT_HAS_ITS_TYPE`].
-pub(super) const NODE_PORT_MESSAGE: &str = "may only be set when type is NodePort or LoadBalancer";
+pub const NODE_PORT_MESSAGE: &str = "may only be set when type is NodePort or LoadBalancer";
 
 /// [`NODE_PORT_HAS_ITS_TYPE`] in Rust.
 pub(super) fn node_port_has_its_type(service: &Map<String, Value>) -> bool {
@@ -17,9 +17,9 @@ pub(super) fn node_port_has_its_type(service: &Map<String, Value>) -> bool {
 }
 
 /// CEL: the keys of a map are qualified names.
-pub(super) const KEYS_ARE_NAMES: &str =
+pub const KEYS_ARE_NAMES: &str =
     r"self.all(key, size(key) <= 317 && key.matches(r'^[A-Za-z0-9\-./_]*$'))";
 
 /// The error message of [`KEYS_ARE_NAMES`].
-pub(super) const KEYS_MESSAGE: &str =
+pub const KEYS_MESSAGE: &str =
     r"keys may not be more than 317 characters, and must match ^[A-Za-z0-9\-./_]*$";

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{converted, object};
-use crate::api::conversion::{ConversionError, DATA_ANNOTATION, convert};
+use crate::api::DATA_ANNOTATION;
+use crate::api::conversion::{ConversionError, convert};
 use crate::api::{elasticweb, memcached};
 use crate::operators::tests::kinds;
 

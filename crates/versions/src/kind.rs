@@ -12,8 +12,50 @@ use serde_json::Value;
 use super::replicas::{Path, Pods};
 use super::validation::{FieldError, ServiceName, update_errors};
 
+/// The names by which the objects and annotations of one operator are told from those of others. Made by
+/// [`brand!`](crate::brand).
+#[derive(Debug)]
+pub struct Brand {
+    /// Name of the operator: the label `app.kubernetes.io/managed-by` of children, the controller of Events.
+    pub name: &'static str,
+    /// Category of all kinds, for `kubectl get`.
+    pub category: &'static str,
+    /// Annotation of a resource: the fields that its version lacks,
+    /// `{"<the other version>": {<fields of its spec>}}`.
+    pub conversion_data: &'static str,
+    /// Annotation of a resource: nothing is applied.
+    pub paused: &'static str,
+    /// Annotation of a child: for which generation and spec it was applied.
+    pub applied: &'static str,
+    /// Annotation of a pod template: hash of the configuration that its pods read.
+    pub config_hash: &'static str,
+    /// Label of a pod: the kind of its resource.
+    pub kind_label: &'static str,
+    /// Annotation of a child that outlives its owner: the resource that it waits for.
+    pub retained_for: &'static str,
+}
+
+/// The [`Brand`] of the operator `$name`, with annotations and labels in `$domain`, a DNS subdomain.
+#[macro_export]
+macro_rules! brand {
+    ($name:literal, $domain:literal, $category:literal) => {
+        $crate::Brand {
+            name: $name,
+            category: $category,
+            conversion_data: concat!($domain, "/conversion-data"),
+            paused: concat!($domain, "/paused"),
+            applied: concat!($domain, "/applied"),
+            config_hash: concat!($domain, "/config-hash"),
+            kind_label: concat!($domain, "/kind"),
+            retained_for: concat!($domain, "/retained-for"),
+        }
+    };
+}
+
 /// Names and versions of one custom resource, and the pure functions on it.
 pub struct Kind {
+    /// The names that all kinds of its operator share.
+    pub brand: &'static Brand,
     /// API group, e.g. `cache.example.com`.
     pub group: &'static str,
     /// Kind, e.g. `Memcached`.
@@ -50,7 +92,7 @@ pub struct FieldMapping {
 
 impl FieldMapping {
     /// A field at the path `spoke` that is at the path `hub` in the hub version.
-    pub(super) const fn new(spoke: &'static [&'static str], hub: &'static [&'static str]) -> Self {
+    pub const fn new(spoke: &'static [&'static str], hub: &'static [&'static str]) -> Self {
         Self { spoke, hub }
     }
 }
@@ -75,7 +117,7 @@ pub struct Version {
 impl Version {
     /// A version of the Rust type `T` with the number of pods in `replicas`, and without a
     /// Service. `spec` computes [`Version::spec`].
-    pub(super) const fn new<T: CustomResourceExt>(name: &'static str, spec: fn() -> Value) -> Self {
+    pub const fn new<T: CustomResourceExt>(name: &'static str, spec: fn() -> Value) -> Self {
         Self {
             name,
             derived: T::crd,
@@ -87,13 +129,13 @@ impl Version {
     }
 
     /// Sets the field with the number of pods.
-    pub(super) const fn counted_by(mut self, path: Path) -> Self {
+    pub const fn counted_by(mut self, path: Path) -> Self {
         self.pods = Pods::Counted(path);
         self
     }
 
     /// Sets the fields from which the number of pods follows.
-    pub(super) const fn sized_by_qps(mut self, target: Path, per_pod: Path) -> Self {
+    pub const fn sized_by_qps(mut self, target: Path, per_pod: Path) -> Self {
         self.pods = Pods::Derived { target, per_pod };
         self
     }
@@ -105,19 +147,19 @@ impl Version {
     }
 
     /// Adds a Service if the spec has `service`, a [`ServiceSpec`](super::workload::ServiceSpec).
-    pub(super) const fn with_optional_service(self) -> Self {
+    pub const fn with_optional_service(self) -> Self {
         let (has, enabled) = ("service", None);
         self.with_node_port(&["service", "nodePort"])
             .with_service(ServiceName::NeededWhen { has, enabled })
     }
 
     /// Adds a Service of the type `NodePort`, and sets the field with its node port.
-    pub(super) const fn with_node_port_service(self, path: Path) -> Self {
+    pub const fn with_node_port_service(self, path: Path) -> Self {
         self.with_node_port(path).with_service(ServiceName::Needed)
     }
 
     /// Adds a Service with the name of the resource.
-    pub(super) const fn with_service(mut self, name: ServiceName) -> Self {
+    pub const fn with_service(mut self, name: ServiceName) -> Self {
         self.service_name = name;
         self
     }
@@ -153,7 +195,7 @@ impl Kind {
     }
 
     /// The objects in `version`, for `kube::Api`.
-    pub(crate) fn resource(&self, version: &Version) -> ApiResource {
+    pub fn resource(&self, version: &Version) -> ApiResource {
         ApiResource {
             group: self.group.to_owned(),
             version: version.name.to_owned(),

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::object;
-use crate::api::conversion::DATA_ANNOTATION;
-use crate::api::validation::tests::within;
+use crate::api::DATA_ANNOTATION;
+use crate::api::tests::validation::within;
 use crate::api::{Kind, Version};
 use crate::operators::tests::kinds;
 

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use super::generators::{arbitrary_json, arbitrary_spec, pairs, spec_of};
 use super::object;
+use crate::api::DATA_ANNOTATION;
 use crate::api::conversion::{
-    ANNOTATIONS_LIMIT_BYTES, ConversionError, Converted, ConvertedText, DATA_ANNOTATION,
-    MOST_VALUES, convert, convert_into,
+    ANNOTATIONS_LIMIT_BYTES, ConversionError, Converted, ConvertedText, MOST_VALUES, convert,
+    convert_into,
 };
 use crate::api::raw::Envelope;
 use crate::api::{Kind, Version, memcached};

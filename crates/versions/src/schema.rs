@@ -18,8 +18,6 @@ use super::replicas::{Path, Pods};
 use super::rules::{KEYS_ARE_NAMES, KEYS_MESSAGE};
 use super::validation::SERVICE_NAME_MESSAGE;
 
-/// The category of all kinds: `kubectl get quartet`.
-const CATEGORY: &str = "quartet";
 /// Path of the status of the condition `Available`.
 const AVAILABLE_PATH: &str = ".status.conditions[?(@.type==\"Available\")].status";
 /// Placeholder format of a quantity, which [`crd`] replaces.
@@ -27,7 +25,7 @@ const QUANTITY: &str = "quantity";
 
 /// A string enum of the names of a fieldless Rust enum. kube's derive would lose the description
 /// of an optional one.
-pub(super) fn choice_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+pub fn choice_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     let schema = T::json_schema(generator);
     let variants = schema.get("oneOf").and_then(Value::as_array);
     let names = variants
@@ -38,7 +36,7 @@ pub(super) fn choice_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schem
 }
 
 /// Node labels.
-pub(super) fn labels(_: &mut SchemaGenerator) -> Schema {
+pub fn labels(_: &mut SchemaGenerator) -> Schema {
     map(
         16,
         &json_schema!({"type": "string", "maxLength": LABEL_MAX, "pattern": LABEL}),
@@ -46,7 +44,7 @@ pub(super) fn labels(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// Quantities by resource name.
-pub(super) fn quantities(_: &mut SchemaGenerator) -> Schema {
+pub fn quantities(_: &mut SchemaGenerator) -> Schema {
     map(8, &json_schema!({"type": "string", "format": QUANTITY}))
 }
 
@@ -68,7 +66,7 @@ impl Kind {
     }
 
     /// Computes [`Version::spec`].
-    pub(super) fn spec_of(&self, version: &Version) -> Value {
+    pub fn spec_of(&self, version: &Version) -> Value {
         let crd = serde_json::to_value(self.crd(version)).unwrap_or_default();
         let spec = crd.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec");
         spec.cloned().unwrap_or_default()
@@ -82,7 +80,7 @@ fn crd(kind: &Kind, version: &Version) -> CustomResourceDefinition {
     names.plural = kind.plural.to_owned();
     names.list_kind = Some(format!("{}List", names.kind));
     names.short_names = Some(vec![kind.short_name.to_owned()]);
-    names.categories = Some(vec![CATEGORY.to_owned()]);
+    names.categories = Some(vec![kind.brand.category.to_owned()]);
     for derived in &mut crd.spec.versions {
         let own = derived.additional_printer_columns.take();
         derived.additional_printer_columns = Some(columns(version, own.unwrap_or_default()));
@@ -270,6 +268,3 @@ Servers may infer this from the endpoint the client submits requests to.
 Cannot be updated.
 In CamelCase.
 More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
-
-#[cfg(test)]
-mod tests;

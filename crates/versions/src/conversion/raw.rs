@@ -7,9 +7,9 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::omitted::OMITTED;
-use super::spec::{DATA_ANNOTATION, MOST_VALUES, convert_spec};
-use crate::api::kind::{Kind, Version};
-use crate::api::raw::{ANNOTATIONS_LIMIT_BYTES, Envelope, Members, has_at_most, json, write_json};
+use super::spec::{MOST_VALUES, convert_spec};
+use crate::kind::{Kind, Version};
+use crate::raw::{ANNOTATIONS_LIMIT_BYTES, Envelope, Members, has_at_most, json, write_json};
 
 /// Result of the conversion of one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,14 +62,14 @@ pub fn convert_into(
     let from = version_of_object(kind, &object.members)?;
     let mut data_left_out = false;
     if from.name != to.name {
-        let data = take_data(&mut object.metadata);
+        let data = take_data(kind, &mut object.metadata);
         // Anything else than an object is the same in every version.
         let spec = object.members.json("spec");
         if let Some(spec) = spec.filter(|it| it.starts_with('{')) {
             let spec = parse(kind, spec)?;
             let mut converted = convert_spec(kind, from, to, spec, data.as_deref());
             if let Some(data) = converted.data
-                && !put_data(&mut object, &data)
+                && !put_data(kind, &mut object, &data)
             {
                 data_left_out = true;
                 if let Value::Object(spec) = &mut converted.spec {
@@ -124,11 +124,12 @@ fn parse(kind: &Kind, spec: &str) -> Result<Value, ConversionError> {
 
 /// Removes our annotation and returns its value. Also removes the map of annotations if it is then empty:
 /// to the API server, absent and empty are equal.
-fn take_data(metadata: &mut Members<'_>) -> Option<String> {
+fn take_data(kind: &Kind, metadata: &mut Members<'_>) -> Option<String> {
+    let ours = kind.brand.conversion_data;
     let mut annotations = Members::of(metadata.json("annotations")?).ok()?;
-    annotations.json(DATA_ANNOTATION)?;
-    let data = annotations.text(DATA_ANNOTATION).map(Cow::into_owned);
-    annotations.remove(DATA_ANNOTATION);
+    annotations.json(ours)?;
+    let data = annotations.text(ours).map(Cow::into_owned);
+    annotations.remove(ours);
     match annotations.is_empty() {
         true => metadata.remove("annotations"),
         false => metadata.set("annotations", json(&annotations)),
@@ -137,7 +138,8 @@ fn take_data(metadata: &mut Members<'_>) -> Option<String> {
 }
 
 /// Adds our annotation. Returns false if there is no place or no room for it.
-fn put_data(object: &mut Envelope<'_>, data: &str) -> bool {
+fn put_data(kind: &Kind, object: &mut Envelope<'_>, data: &str) -> bool {
+    let ours = kind.brand.conversion_data;
     if object.members.json("metadata").is_some() {
         return false;
     }
@@ -149,11 +151,11 @@ fn put_data(object: &mut Envelope<'_>, data: &str) -> bool {
             Err(_) => return false,
         },
     };
-    let others = annotations.bytes_beside(DATA_ANNOTATION);
-    if others + DATA_ANNOTATION.len() + data.len() > ANNOTATIONS_LIMIT_BYTES {
+    let others = annotations.bytes_beside(ours);
+    if others + ours.len() + data.len() > ANNOTATIONS_LIMIT_BYTES {
         return false;
     }
-    annotations.set(DATA_ANNOTATION, json(data));
+    annotations.set(ours, json(data));
     let annotations = json(&annotations);
     metadata.set("annotations", annotations);
     true

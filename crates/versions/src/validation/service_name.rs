@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::field_error::{ErrorReason, FieldError};
-use crate::api::limits::LABEL_MAX;
+use crate::limits::LABEL_MAX;
 use quartet_http::bounded::shortened;
 
 /// The error if a Service cannot have `name`. Names of Services are DNS labels (RFC 1035) of at
@@ -56,7 +56,7 @@ impl ServiceName {
 
     /// CEL expression of the same condition on the whole object; `None` if no Service is ever
     /// created.
-    pub(in crate::api) fn cel(&self) -> Option<String> {
+    pub(crate) fn cel(&self) -> Option<String> {
         match *self {
             Self::Free => None,
             Self::NeededWhen { has, enabled } => {
@@ -75,5 +75,5 @@ impl ServiceName {
 }
 
 /// The error message for a name that a Service cannot have; also used in the schema.
-pub(in crate::api) const SERVICE_NAME_MESSAGE: &str = "must be a DNS-1035 label of at most 63 characters (a-z, 0-9, '-', beginning with a letter), \
+pub(crate) const SERVICE_NAME_MESSAGE: &str = "must be a DNS-1035 label of at most 63 characters (a-z, 0-9, '-', beginning with a letter), \
      since a Service is given this name";

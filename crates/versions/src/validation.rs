@@ -48,7 +48,7 @@ static KEY: LazyLock<Value> =
     LazyLock::new(|| json!({"minLength": 1, "maxLength": QUALIFIED_NAME_MAX, "pattern": LABEL}));
 
 /// Largest number of errors in one response.
-const MOST_ERRORS: usize = 64;
+pub const MOST_ERRORS: usize = 64;
 
 impl Errors {
     fn add(&mut self, path: &Path<'_>, reason: ErrorReason, value: Option<Value>, detail: String) {
@@ -299,6 +299,3 @@ fn type_name(value: &Value) -> &'static str {
         Value::Object(_) => "object",
     }
 }
-
-#[cfg(test)]
-pub(crate) mod tests;

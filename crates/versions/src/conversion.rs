@@ -12,11 +12,10 @@ mod spec;
 use serde_json::Value;
 
 pub use omitted::OMITTED;
-pub(crate) use omitted::reject_writes;
+pub use omitted::reject_writes;
 pub use raw::{ConversionError, ConvertedText, convert_into};
 pub use spec::{
-    DATA_ANNOTATION, DATA_LIMIT_BYTES, MOST_VALUES, data_needed, hub_spec, is_data_for, other,
-    other_spec,
+    DATA_LIMIT_BYTES, MOST_VALUES, data_needed, hub_spec, is_data_for, other, other_spec,
 };
 
 use super::kind::{Kind, Version};
@@ -49,6 +48,3 @@ pub fn convert(kind: &Kind, object: Value, to: &Version) -> Result<Converted, Co
         data_left_out,
     })
 }
-
-#[cfg(test)]
-pub(crate) mod tests;

@@ -4,8 +4,9 @@
 use serde_json::{Value, json};
 
 use super::{converted, object};
+use crate::api::DATA_ANNOTATION;
 use crate::api::conversion::{
-    ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, DATA_LIMIT_BYTES, MOST_VALUES, OMITTED, convert,
+    ANNOTATIONS_LIMIT_BYTES, DATA_LIMIT_BYTES, MOST_VALUES, OMITTED, convert,
 };
 use crate::api::limits::{LABEL, QUALIFIED_NAME_MAX, allows};
 use crate::api::memcached;

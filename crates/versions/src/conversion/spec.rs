@@ -4,12 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::omitted::OMITTED_MAPPING;
-use crate::api::kind::{Kind, Version};
-use crate::api::raw::has_at_most;
-
-/// The annotation with the fields that the version of the object lacks:
-/// `{"<the other version>": {<fields of its spec>}}`.
-pub const DATA_ANNOTATION: &str = "quartet-operator.example.com/conversion-data";
+use crate::kind::{Kind, Version};
+use crate::raw::has_at_most;
 
 /// Largest size of the data of one object, which leaves room for other annotations. The bounds of
 /// the schemas keep the data below it; a test adds them up.
@@ -27,7 +23,7 @@ pub fn hub_spec(kind: &Kind, from: &Version, spec: &Value, annotations: Option<&
         return spec.clone();
     }
     let data = annotations
-        .and_then(|annotations| annotations.get(DATA_ANNOTATION))
+        .and_then(|annotations| annotations.get(kind.brand.conversion_data))
         .and_then(Value::as_str);
     convert_spec(kind, from, &kind.hub, spec.clone(), data).spec
 }

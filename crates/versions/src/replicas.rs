@@ -70,7 +70,7 @@ impl Pods {
 }
 
 /// The value at `path` below `spec`.
-pub(crate) fn at<'a>(spec: &'a Value, path: &[&str]) -> Option<&'a Value> {
+pub fn at<'a>(spec: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter()
         .try_fold(spec, |value, name| value.as_object()?.get(*name))
 }
