@@ -22,7 +22,6 @@ mod explorer;
 mod kinds;
 mod log_limit;
 pub mod manager;
-mod merge;
 pub mod migration;
 pub mod names;
 pub mod operators;

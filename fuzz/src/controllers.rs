@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use kube::core::WatchEvent;
 use kube::runtime::watcher::Error;
+use quartet_operator::api::BRAND;
 use quartet_operator::api::memcached::KIND;
 use quartet_operator::controller::cache::cached::{CachedChild, CachedPod, CachedResource};
 use quartet_operator::controller::cache::decode::Received;
 use quartet_operator::controller::cache::store::Store;
-use quartet_operator::controller::drift::{absorb, fingerprint};
+use quartet_applied::{absorb, fingerprint};
 use quartet_operator::controller::legacy::adoption;
 use quartet_operator::controller::object::Object;
 use quartet_operator::operators::{DEPLOYMENT, OPERATORS, owned_by};
@@ -78,12 +79,12 @@ fn follow_as<T: Object + PartialEq>(
 
 /// Hash of the fields of `object` that `manager` has applied; `None` if it never did.
 pub fn observed(object: &Value, manager: &str) -> Option<u64> {
-    fingerprint::of_observed(object, manager).map(|it| it.fields)
+    fingerprint::of_observed(object, manager, BRAND.applied).map(|it| it.fields)
 }
 
 /// Hash of an apply body.
 pub fn desired(body: &Value) -> u64 {
-    fingerprint::of_desired(body).fields
+    fingerprint::of_desired(body, BRAND.applied).fields
 }
 
 /// The JSON patch that adopts the fields of the original manager of `object`.

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::controller::cache::cached::{CachedChild, CachedPod, Owner, pod_index};
 use crate::controller::cache::store::Store;
-use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::object::ObjectKey;
 use crate::operators::{
     ChildKind, ChildState, DEPLOYMENT, ObservedChild, ObservedPod, ObservedWorkload, Owned,
     Problem, Reason,
 };
+use quartet_applied::fingerprint::Fingerprint;
 
 /// The caches of children.
 pub(crate) struct Children {

@@ -2,7 +2,7 @@
 //! and controller-runtime. Uses `operators` and `api`; contains no code for a specific kind.
 //!
 //! Path of a change: [`cache::informer`] → [`cache::store`] → `event_handlers` → [`queue`] →
-//! `reconcile::worker` → `reconcile` → `call` → the API server. `drift` compares, and `legacy`
+//! `reconcile::worker` → `reconcile` → `call` → the API server. The crate `quartet_applied` compares, and `legacy`
 //! adopts children of older operators.
 //! Used by `manager` and `packaging`.
 
@@ -11,7 +11,6 @@ pub mod cache;
 mod children;
 mod clock;
 pub mod controllers;
-pub mod drift;
 mod event;
 mod event_handlers;
 pub mod legacy;
@@ -19,6 +18,7 @@ pub mod metrics;
 pub mod object;
 pub mod queue;
 mod reconcile;
+mod repairs;
 pub mod rights;
 mod state;
 

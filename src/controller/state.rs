@@ -12,11 +12,11 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::controller::cache::cached::Owner;
-use crate::controller::drift::fingerprint::Fingerprint;
-use crate::controller::drift::repairs::Repairs;
 use crate::controller::object::ObjectKey;
+use crate::controller::repairs::Repairs;
 use crate::controller::state::debounce::StatusDebounce;
 use crate::operators::{Child, ChildKind, Observed, Problem, Reason, Resource};
+use quartet_applied::fingerprint::Fingerprint;
 
 /// Retry interval of an external blocker (a name or port that is taken, a quota); ± 20 %, so that
 /// many of them do not retry at once.

@@ -21,8 +21,8 @@ use super::wire::{Asked, Run, Signal, Wire};
 use crate::api::DATA_ANNOTATION;
 use crate::api::conversion::{convert, other};
 use crate::controller::{self, Leadership, Metrics, Options, storage_version_hash};
-use crate::merge::merge;
 use crate::operators::Settings;
+use quartet_applied::merge;
 
 /// Maximum time until the desired state is reached after a step or a fault.
 pub(super) const SETTLES_WITHIN: Duration = Duration::from_secs(75);

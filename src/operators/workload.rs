@@ -36,7 +36,7 @@ use super::plan::{ConfigPlan, Plan, ServicePlan, StoragePlan, WorkloadDefaults};
 use super::{kept, pod};
 use crate::api::Kind;
 use crate::api::workload::ServiceType;
-use crate::merge::merge;
+use quartet_applied::merge;
 
 type Labels = BTreeMap<String, String>;
 

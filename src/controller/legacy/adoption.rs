@@ -7,8 +7,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::controller::drift::managed_fields;
-use crate::merge::merge;
+use quartet_applied::managed_fields;
+use quartet_applied::merge;
 
 /// The lists whose items are adopted as a whole.
 const LISTS: [&[&str]; 2] = [

@@ -17,12 +17,12 @@ use self::error::{failing, lost_on_admission};
 pub(super) use self::wanted::Ensured;
 use self::wanted::{Existing, Expected, Wanted};
 use crate::controller::cache::cached::{CachedChild, Owner};
-use crate::controller::drift::repairs::Repairs;
-use crate::controller::drift::stamp::Stamp;
 use crate::controller::reconcile::error_class::{self, ErrorClass};
 use crate::controller::reconcile::reconciler::Reconciler;
+use crate::controller::repairs::Repairs;
 use crate::controller::state::{Attempt, ServerMutated, jittered_retry};
 use crate::operators::{Child, Resource, kept};
+use quartet_applied::stamp::Stamp;
 use quartet_http::RequestError;
 
 impl Reconciler {
@@ -61,7 +61,7 @@ impl Reconciler {
             let (namespace, uid) = (&resource.namespace, &resource.uid);
             let selector = self.children.preserved_selector(namespace, uid);
             let preserved = selector.map(|selector| kept::keeping(child, &selector));
-            let wanted = Wanted::new(resource, child);
+            let wanted = Wanted::new(resource, child, self.kind.brand.applied);
             let preserved = preserved.as_ref().map(|child| wanted.keeping(child));
             self.ensure_child(preserved.unwrap_or(wanted), ensured)
                 .await?;
@@ -210,7 +210,10 @@ impl Reconciler {
     ) -> Result<Option<&'static str>, RequestError> {
         let mut metadata = wanted.metadata();
         let rollout = existing.and_then(|it| it.rollout);
-        Stamp::new(wanted.resource, wanted.desired, rollout).put_on(&mut metadata);
+        let Resource {
+            generation, spec, ..
+        } = wanted.resource;
+        Stamp::new(*generation, spec, wanted.desired, rollout).put_on(&mut metadata, wanted.stamp);
         if let Some(existing) = existing {
             let version = existing.resource_version.to_string();
             metadata.insert("uid".to_owned(), existing.uid.into());

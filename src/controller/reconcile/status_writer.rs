@@ -10,10 +10,10 @@ use tracing::{debug, info, warn};
 
 use crate::api::{Condition, Status};
 use crate::controller::cache::cached::CachedResource;
-use crate::controller::drift::repairs::{Decision, Repairs};
 use crate::controller::event::transitions;
 use crate::controller::reconcile::outcome::Outcome;
 use crate::controller::reconcile::reconciler::{Reconciler, STALE_RETRY};
+use crate::controller::repairs::{Decision, Repairs};
 use crate::controller::state::{Repaired, jittered_retry, key_of};
 use crate::operators::{Observed, Reason, Resource, Summary, status};
 use quartet_http::Part;

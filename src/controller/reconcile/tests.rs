@@ -32,9 +32,9 @@ use crate::controller::event_handlers::QueueHandle;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::{Action, Context, FirstRevision, Reconciler};
-use crate::merge::merge;
 use crate::operators::memcached::Memcached;
 use crate::operators::{DEPLOYMENT, Operator, Settings};
+use quartet_applied::merge;
 use quartet_http::Caller;
 use quartet_http::Leadership;
 

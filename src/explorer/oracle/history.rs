@@ -11,8 +11,9 @@ use super::super::plan::{Fault, Outdated, Plan, View};
 use super::super::run::Outcome;
 use super::super::settled::{Objects, desired, is_paused, ready, resource, unlike};
 use super::super::violation::Add;
-use crate::controller::drift::stamp::{Hash, Stamp, hash_of_spec};
+use crate::api::BRAND;
 use crate::operators::SERVICE;
+use quartet_applied::stamp::{Hash, Stamp, hash_of_spec};
 
 /// How old a change of another writer may be that the manager has not seen when it writes: the time of
 /// a request and of an event.
@@ -59,7 +60,7 @@ pub(super) fn history(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
             status_written(plan, outcome, &objects, index, unknown, add);
         }
         if stored.id == id && stored.change != Change::Deleted {
-            let spec = hash_of_spec(&resource(plan, &stored.object));
+            let spec = hash_of_spec(&resource(plan, &stored.object).spec);
             let uid = stored.object["metadata"]["uid"].to_string();
             applied.specs.push((uid, spec));
         }
@@ -131,7 +132,7 @@ fn child_written(
             add("O6", format!("{plural} taken from another owner"));
         }
     }
-    let Some(stamp) = Stamp::of(&stored.object) else {
+    let Some(stamp) = Stamp::of(&stored.object, BRAND.applied) else {
         return add("O6", format!("{plural} written without a stamp"));
     };
     let of_spec = (json!(owner).to_string(), stamp.spec);

@@ -24,8 +24,8 @@ use super::{
 use crate::api::replicas::{Path, Pods};
 use crate::api::validation::ServiceName;
 use crate::api::{Condition, Kind, Status, conversion};
-use crate::merge::merge;
 use crate::packaging::sample::sample;
+use quartet_applied::merge;
 
 /// The kinds for which tests are written by hand. What all kinds share is tested with them, and of any
 /// other kind what its hub sample and its declaration say.

@@ -4,10 +4,11 @@ use serde_json::Value;
 
 use super::meta::{Meta, of_meta};
 use super::owner::Owner;
-use crate::controller::drift::fingerprint::{self, Fingerprint};
-use crate::controller::drift::stamp::Stamp;
+use crate::api::BRAND;
 use crate::controller::object::Object;
 use crate::operators::{ChildKind, ChildState, DEPLOYMENT, ObservedWorkload, kept};
+use quartet_applied::fingerprint::{self, Fingerprint};
+use quartet_applied::stamp::Stamp;
 
 /// Longest selector of an older operator that is kept, as JSON. Those that exist have three labels. The API
 /// server rejects the applies of a Deployment with a longer one, since a selector is immutable.
@@ -36,7 +37,8 @@ impl CachedChild {
     pub fn decode(kind: ChildKind, object: &Value) -> Result<Self, String> {
         let owner = Owner::of(object);
         let manager = owner.as_ref().map(Owner::field_manager);
-        let fingerprint = manager.and_then(|it| fingerprint::of_observed(object, &it));
+        let fingerprint =
+            manager.and_then(|it| fingerprint::of_observed(object, &it, BRAND.applied));
         let mut state = (kind.observe)(object);
         if kind == DEPLOYMENT
             && let (ChildState::Workload(workload), Some(owner)) = (&mut state, &owner)
@@ -49,7 +51,7 @@ impl CachedChild {
             meta: Meta::of(object)?,
             owner,
             fingerprint,
-            stamp: Stamp::of(object),
+            stamp: Stamp::of(object, BRAND.applied),
             state,
         })
     }

@@ -9,14 +9,14 @@ use tracing::warn;
 use super::error::{ApplyError, failing, pending_rollout};
 use super::wanted::{Ensured, Expected, Wanted};
 use crate::controller::cache::cached::{CachedChild, Owner};
-use crate::controller::drift::field_conflict;
-use crate::controller::drift::fingerprint::Fingerprint;
-use crate::controller::drift::repairs::{Decision, Repairs};
-use crate::controller::drift::stamp::{Hash, Stamp, hash_of_spec};
 use crate::controller::reconcile::pacing;
 use crate::controller::reconcile::reconciler::Reconciler;
+use crate::controller::repairs::{Decision, Repairs};
 use crate::controller::state::{Blocker, Repaired, ServerMutated, jittered_retry, key_of};
 use crate::operators::{Problem, Reason, Resource, status};
+use quartet_applied::field_conflict;
+use quartet_applied::fingerprint::Fingerprint;
+use quartet_applied::stamp::{Hash, Stamp, hash_of_spec};
 use quartet_http::{RequestError, found, generation_of};
 
 /// What follows the checks of an existing child.
@@ -170,7 +170,7 @@ impl Reconciler {
         }
         if stamp.generation == resource.generation {
             // The spec may have changed without the generation, and the child may be of the later one.
-            if stamp.spec == hash_of_spec(resource) {
+            if stamp.spec == hash_of_spec(&resource.spec) {
                 return Ok(());
             }
             return self.check_current(resource).await;
@@ -253,7 +253,8 @@ impl Reconciler {
         };
         let is_requested = match stamp {
             Some(stamp) => {
-                stamp.spec != hash_of_spec(resource) || stamp.desired == Hash(wanted.desired.fields)
+                stamp.spec != hash_of_spec(&resource.spec)
+                    || stamp.desired == Hash(wanted.desired.fields)
             }
             // Written by a release without stamps: its status tells whether the spec was observed.
             None => resource.status.observed_generation != Some(resource.generation),

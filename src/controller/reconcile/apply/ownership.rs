@@ -11,15 +11,15 @@ use super::wanted::{Ensured, Existing, Expected, Wanted};
 use crate::api::conversion;
 use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::children::{name_conflict, terminating};
-use crate::controller::drift::absorb::absorb_list;
-use crate::controller::drift::fingerprint;
-use crate::controller::drift::stamp::Stamp;
 use crate::controller::event::Notice;
 use crate::controller::legacy::adoption;
 use crate::controller::object::version_of;
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{jittered_retry, key_of};
 use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
+use quartet_applied::absorb::absorb_list;
+use quartet_applied::fingerprint;
+use quartet_applied::stamp::Stamp;
 use quartet_http::Part;
 use quartet_http::{Location, RequestError, found, generation_of};
 
@@ -74,12 +74,12 @@ impl Reconciler {
                 &wanted.key(),
             )));
         }
-        if let Some(stamp) = Stamp::of(&object) {
+        if let Some(stamp) = Stamp::of(&object, self.kind.brand.applied) {
             self.check_generation(wanted.resource, stamp).await?;
         }
         let manager = self.kind.field_manager;
         let mut resource_version = version_of(&object).unwrap_or(0);
-        if fingerprint::of_observed(&object, manager).is_none() {
+        if fingerprint::of_observed(&object, manager, self.kind.brand.applied).is_none() {
             // The old selector and ports match the existing pods; the new ones only those of the
             // rollout.
             let is_service = wanted.child.kind == SERVICE;
@@ -139,7 +139,8 @@ impl Reconciler {
         }
         let live = found(self.caller.get(wanted.location()).await)?;
         let manager = self.kind.field_manager;
-        let was_applied = |live| fingerprint::of_observed(&live, manager).is_some();
+        let was_applied =
+            |live| fingerprint::of_observed(&live, manager, self.kind.brand.applied).is_some();
         if live.is_none_or(was_applied) {
             return Ok(());
         }

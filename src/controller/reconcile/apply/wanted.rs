@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::controller::drift::fingerprint::{self, Fingerprint};
 use crate::controller::object::ObjectKey;
 use crate::operators::{Child, ChildKind, Problem, Resource};
+use quartet_applied::fingerprint::{self, Fingerprint};
 use quartet_http::Location;
 
 /// The result of applying all children of a resource.
@@ -44,18 +44,21 @@ pub(crate) struct Expected {
 pub(super) struct Wanted<'a> {
     pub(super) resource: &'a Resource,
     pub(super) child: &'a Child,
+    /// The annotation of the stamp.
+    pub(super) stamp: &'static str,
     pub(super) desired: Fingerprint,
-    /// For [`Repairs`](crate::controller::drift::repairs::Repairs): the hash of the desired state without
+    /// For [`Repairs`](crate::controller::repairs::Repairs): the hash of the desired state without
     /// what is kept of an existing object, which is not known while the cache does not show that object.
     pub(super) counted: u64,
 }
 
 impl<'a> Wanted<'a> {
-    pub(super) fn new(resource: &'a Resource, child: &'a Child) -> Self {
-        let desired = fingerprint::of_desired(&child.body);
+    pub(super) fn new(resource: &'a Resource, child: &'a Child, stamp: &'static str) -> Self {
+        let desired = fingerprint::of_desired(&child.body, stamp);
         Wanted {
             resource,
             child,
+            stamp,
             desired,
             counted: desired.fields,
         }
@@ -65,7 +68,7 @@ impl<'a> Wanted<'a> {
     pub(super) fn keeping(self, kept: &'a Child) -> Self {
         Wanted {
             child: kept,
-            desired: fingerprint::of_desired(&kept.body),
+            desired: fingerprint::of_desired(&kept.body, self.stamp),
             ..self
         }
     }

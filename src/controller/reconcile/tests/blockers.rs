@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, willing};
 use crate::api::Status;
-use crate::controller::drift::fingerprint;
 use crate::controller::reconcile::Action;
 use crate::controller::state::{Attempt, Blocker, ReconcileStates};
 use crate::operators::{CONFIG_MAP, DEPLOYMENT, Resource};
+use quartet_applied::fingerprint;
 
 #[tokio::test(start_paused = true)]
 async fn fault_42_a_strangers_object_is_looked_at_once_and_never_forced() {
@@ -102,7 +102,7 @@ async fn a_blocked_child_does_not_block_another_of_its_type_with_the_same_body()
     let attempt = |name: &str| Attempt {
         kind: CONFIG_MAP,
         name: name.into(),
-        desired: fingerprint::of_desired(&json!({"metadata": {"name": name}})),
+        desired: fingerprint::of_desired(&json!({"metadata": {"name": name}}), ""),
         generation: 1,
         found: None,
     };

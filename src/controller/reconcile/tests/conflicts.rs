@@ -9,8 +9,8 @@ use serde_json::json;
 use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, rolled_out, willing};
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
-use crate::merge::merge;
 use crate::operators::DEPLOYMENT;
+use quartet_applied::merge;
 
 /// A server with a Deployment that argocd has just scaled.
 fn contested() -> Scenario {

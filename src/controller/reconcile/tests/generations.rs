@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{APPLY, FORCE, Scenario, applied, willing};
-use crate::controller::drift::fingerprint::APPLIED;
+use crate::api::BRAND;
 use crate::controller::reconcile::Action;
 
 const LIST: &str = "GET /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds?fieldSelector=metadata.name%3Dcache&limit=1";
@@ -25,7 +25,8 @@ async fn behind(live: i64) -> Scenario {
     scenario.holds(1, json!({"metadata": {"generation": 5}}));
     scenario.reconcile().await.expect("reconciled");
     let stamp = json!({"generation": 7, "spec": "00", "desired": "00"}).to_string();
-    let newer = json!({"metadata": {"annotations": {APPLIED: stamp}}, "spec": {"replicas": 3}});
+    let newer =
+        json!({"metadata": {"annotations": {BRAND.applied: stamp}}, "spec": {"replicas": 3}});
     scenario.deployment_is(9, newer);
     assert_eq!(scenario.sent(), [APPLY]);
     scenario
@@ -75,7 +76,8 @@ async fn a_spec_that_changed_within_its_generation_is_not_applied_as_it_was_befo
     scenario.holds(1, json!({}));
     scenario.reconcile().await.expect("reconciled");
     let stamp = json!({"generation": 1, "spec": "00", "desired": "00"}).to_string();
-    let later = json!({"metadata": {"annotations": {APPLIED: stamp}}, "spec": {"replicas": 3}});
+    let later =
+        json!({"metadata": {"annotations": {BRAND.applied: stamp}}, "spec": {"replicas": 3}});
     scenario.deployment_is(9, later);
     assert_eq!(scenario.sent(), [APPLY]);
     let next = scenario.reconcile().await;
@@ -107,7 +109,7 @@ async fn a_stamp_that_the_resource_has_not_reached_is_overwritten() {
     scenario.reconcile().await.expect("reconciled");
     let body = scenario.sent.lock().expect("not poisoned")[1].1.clone();
     assert_eq!(scenario.sent(), [LIST, FORCE]);
-    let stamp = body["metadata"]["annotations"][APPLIED].as_str();
+    let stamp = body["metadata"]["annotations"][BRAND.applied].as_str();
     let stamp: Value = serde_json::from_str(stamp.expect("a stamp")).expect("JSON");
     assert_eq!(stamp["generation"], 5);
 }
@@ -129,15 +131,16 @@ async fn a_write_names_the_state_of_the_child_that_it_is_made_for() {
 
 #[test]
 fn the_stamp_is_owned_and_moves_with_other_changes_only() {
-    let mut body = json!({"apiVersion": "apps/v1", "metadata": {"annotations": {APPLIED: "1"}}, "spec": {"replicas": 1}});
+    let mut body = json!({"apiVersion": "apps/v1", "metadata": {"annotations": {BRAND.applied: "1"}}, "spec": {"replicas": 1}});
     let of = |body: &Value| {
-        crate::controller::drift::fingerprint::of_observed(
+        quartet_applied::fingerprint::of_observed(
             &applied(body, 2),
             "quartet-operator-memcached",
+            BRAND.applied,
         )
     };
     let before = of(&body);
-    body["metadata"]["annotations"][APPLIED] = json!("2");
+    body["metadata"]["annotations"][BRAND.applied] = json!("2");
     assert_eq!(of(&body), before);
     assert!(before.is_some());
 }

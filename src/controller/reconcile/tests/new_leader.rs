@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::paced::another_may_begin;
 use super::{Scenario, merge, willing};
-use crate::controller::drift::fingerprint::APPLIED;
+use crate::api::BRAND;
 use crate::controller::object::ObjectKey;
 use crate::operators::DEPLOYMENT;
 
@@ -23,7 +23,7 @@ async fn with_a_rollout(namespace: &str, uid: Option<&str>, more: Value) -> Scen
     let mut rolling = json!({
         "metadata": {
             "name": "rolling", "namespace": namespace, "uid": "u", "resourceVersion": "3",
-            "generation": 2, "annotations": {APPLIED: stamp}, "ownerReferences": [owner],
+            "generation": 2, "annotations": {BRAND.applied: stamp}, "ownerReferences": [owner],
         },
         "spec": {"replicas": 3},
         "status": {"observedGeneration": 1},

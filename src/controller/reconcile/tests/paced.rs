@@ -7,13 +7,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{FORCE, Scenario, applied, merge, refusal, rolled_out, willing};
-use crate::controller::drift::fingerprint::APPLIED;
+use crate::api::BRAND;
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
 use crate::operators::DEPLOYMENT;
 
 fn stamp_of(body: &Value) -> Value {
-    let text = body["metadata"]["annotations"][APPLIED].as_str();
+    let text = body["metadata"]["annotations"][BRAND.applied].as_str();
     serde_json::from_str(text.expect("a stamp")).expect("JSON")
 }
 
@@ -55,7 +55,7 @@ fn stamp_as_desired(deployment: &mut Value, desired: u64) {
     let mut stamp = stamp_of(deployment);
     stamp["desired"] = format!("{desired:016x}").into();
     stamp["rollout"] = json!(1);
-    deployment["metadata"]["annotations"][APPLIED] = stamp.to_string().into();
+    deployment["metadata"]["annotations"][BRAND.applied] = stamp.to_string().into();
 }
 
 /// The stamp of the Deployment, which was changed with the first request since the last call.
@@ -89,7 +89,7 @@ pub(super) async fn of_another_default_at(
         .1
         .clone();
     made["spec"]["template"]["spec"]["containers"][0]["image"] = json!("older");
-    let desired = crate::controller::drift::fingerprint::of_desired(&made).fields;
+    let desired = quartet_applied::fingerprint::of_desired(&made, BRAND.applied).fields;
     stamp_as_desired(&mut made, desired);
     scenario.sent_ever.lock().expect("not poisoned")[0].1 = made;
     scenario.deployment_is(9, rolled_out(1));

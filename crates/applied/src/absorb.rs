@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::controller::drift::{fingerprint, managed_fields};
 use crate::merge::merge;
+use crate::{fingerprint, managed_fields};
 
 /// The JSON patch that makes `manager` the only owner of a list in which another manager owns items
 /// that conflict with the desired ones. For server-side apply, the edited port of a Service is a new

@@ -1,6 +1,16 @@
 use serde_json::{Value, json};
 
-use super::{APPLIED, of_desired, of_observed};
+use super::Fingerprint;
+
+const APPLIED: &str = "example.com/applied";
+
+fn of_desired(body: &Value) -> Fingerprint {
+    super::of_desired(body, APPLIED)
+}
+
+fn of_observed(object: &Value, manager: &str) -> Option<Fingerprint> {
+    super::of_observed(object, manager, APPLIED)
+}
 
 fn desired() -> Value {
     json!({

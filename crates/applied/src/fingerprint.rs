@@ -11,15 +11,12 @@ use std::hash::{Hash, Hasher};
 
 use serde_json::{Map, Value};
 
-use crate::controller::drift::fixed_hash::FixedHasher;
-use crate::controller::drift::quantity;
+use crate::fixed_hash::FixedHasher;
+use crate::quantity;
 
 /// Largest number of comparisons of items with entries of `fieldsV1`, each of which is parsed. A list that
 /// needs more, which none of ours does, is hashed as a whole.
 const MOST_COMPARED: usize = 10_000;
-
-/// The annotation on each child with its `stamp`. It does not enter the fingerprint.
-pub(crate) const APPLIED: &str = "quartet-operator.example.com/applied";
 
 /// Hashes of owned fields, of a fixed algorithm, since they are stored (see `stamp`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,29 +29,30 @@ pub struct Fingerprint {
 
 /// The fingerprint of an apply body, without the fields that identify the object, which server-side
 /// apply does not record as owned.
-pub fn of_desired(body: &Value) -> Fingerprint {
-    of(body, None)
+/// The annotation `stamp` does not enter it.
+pub fn of_desired(body: &Value, stamp: &str) -> Fingerprint {
+    of(body, None, stamp)
 }
 
 /// The fingerprint of the fields of `object` that `manager` owns through server-side apply; `None` if
 /// it never applied the object.
-pub fn of_observed(object: &Value, manager: &str) -> Option<Fingerprint> {
+pub fn of_observed(object: &Value, manager: &str, stamp: &str) -> Option<Fingerprint> {
     let fields = applied_fields(object, manager)?;
-    Some(of(object, Some(fields)))
+    Some(of(object, Some(fields), stamp))
 }
 
-fn of(object: &Value, fields: Option<&Value>) -> Fingerprint {
-    let (mut all, mut owners) = (FixedHasher::default(), FixedHasher::default());
-    hash(object, fields, Place::Root, &mut all);
+fn of(object: &Value, fields: Option<&Value>, stamp: &str) -> Fingerprint {
+    let (mut all, mut owners) = (Fields::new(stamp), Fields::new(stamp));
+    all.hash(object, fields, Place::Root);
     let owned = fields.map(|fields| fields.pointer("/f:metadata/f:ownerReferences"));
     if let Some(references) = object.pointer("/metadata/ownerReferences")
         && owned != Some(None)
     {
-        hash(references, owned.flatten(), Place::Elsewhere, &mut owners);
+        owners.hash(references, owned.flatten(), Place::Elsewhere);
     }
     Fingerprint {
-        fields: all.finish(),
-        owners: owners.finish(),
+        fields: all.hasher.finish(),
+        owners: owners.hasher.finish(),
     }
 }
 
@@ -67,7 +65,7 @@ fn applied_fields<'a>(object: &'a Value, manager: &str) -> Option<&'a Value> {
 }
 
 /// Whether `entry` of `managedFields` is of what `manager` owns through server-side apply.
-pub(crate) fn is_applied(entry: &Value, manager: &str) -> bool {
+pub fn is_applied(entry: &Value, manager: &str) -> bool {
     let text = |field: &str| entry.get(field).and_then(Value::as_str);
     text("manager") == Some(manager)
         && text("operation") == Some("Apply")
@@ -112,16 +110,16 @@ impl Place {
 
     /// The stamp, or annotations of which only the stamp is owned. It changes with other fields and is
     /// not a change by itself.
-    fn is_stamp(self, field: &str, value: &Value, owned: Option<&Value>) -> bool {
+    fn is_stamp(self, stamp: &str, field: &str, value: &Value, owned: Option<&Value>) -> bool {
         match self {
-            Place::Annotations => field == APPLIED,
+            Place::Annotations => field == stamp,
             Place::Metadata if field == "annotations" => {
                 let owned = owned.and_then(Value::as_object).filter(|it| !it.is_empty());
                 match (owned, value.as_object()) {
                     (Some(owned), _) => owned
                         .iter()
-                        .all(|(key, _)| key == "." || key.strip_prefix("f:") == Some(APPLIED)),
-                    (None, Some(all)) => all.iter().all(|(key, _)| key == APPLIED),
+                        .all(|(key, _)| key == "." || key.strip_prefix("f:") == Some(stamp)),
+                    (None, Some(all)) => all.iter().all(|(key, _)| key == stamp),
                     (None, None) => false,
                 }
             }
@@ -130,59 +128,73 @@ impl Place {
     }
 }
 
-/// Hashes `value`, or only the part that `fields` owns.
-fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut FixedHasher) {
-    // An empty set is a leaf: the value is owned as a whole.
-    let owned = fields
-        .and_then(Value::as_object)
-        .filter(|owned| !owned.is_empty());
-    match value {
-        Value::Object(object) => {
-            for (name, member) in object {
-                if place.identifies(name) {
-                    continue;
+/// The hash of fields.
+struct Fields<'a> {
+    hasher: FixedHasher,
+    /// The annotation that is left out.
+    stamp: &'a str,
+}
+
+impl<'a> Fields<'a> {
+    fn new(stamp: &'a str) -> Self {
+        let hasher = FixedHasher::default();
+        Fields { hasher, stamp }
+    }
+
+    /// Hashes `value`, or only the part that `fields` owns.
+    fn hash(&mut self, value: &Value, fields: Option<&Value>, place: Place) {
+        // An empty set is a leaf: the value is owned as a whole.
+        let owned = fields
+            .and_then(Value::as_object)
+            .filter(|owned| !owned.is_empty());
+        match value {
+            Value::Object(object) => {
+                for (name, member) in object {
+                    if place.identifies(name) {
+                        continue;
+                    }
+                    let below = match owned {
+                        None => None,
+                        Some(owned) => match owned.get(&format!("f:{name}")) {
+                            Some(below) => Some(below),
+                            None => continue,
+                        },
+                    };
+                    // Hashed separately.
+                    let is_owners = matches!(place, Place::Metadata) && name == "ownerReferences";
+                    if is_owners || place.is_stamp(self.stamp, name, member, below) {
+                        continue;
+                    }
+                    name.hash(&mut self.hasher);
+                    self.hash(member, below, place.below(name));
                 }
-                let below = match owned {
-                    None => None,
-                    Some(owned) => match owned.get(&format!("f:{name}")) {
-                        Some(below) => Some(below),
-                        None => continue,
-                    },
-                };
-                // Hashed separately.
-                let is_owners = matches!(place, Place::Metadata) && name == "ownerReferences";
-                if is_owners || place.is_stamp(name, member, below) {
-                    continue;
+                '}'.hash(&mut self.hasher);
+            }
+            Value::Array(items) => {
+                let owned = owned.filter(|owned| owned.len() * items.len() <= MOST_COMPARED);
+                for (index, item) in items.iter().enumerate() {
+                    let below = match owned {
+                        None => None,
+                        Some(owned) => match entry_of_item(owned, index, item) {
+                            Some((_, below)) => Some(below),
+                            None => continue,
+                        },
+                    };
+                    self.hash(item, below, place);
                 }
-                name.hash(hasher);
-                hash(member, below, place.below(name), hasher);
+                ']'.hash(&mut self.hasher);
             }
-            '}'.hash(hasher);
+            Value::String(text) => match place.milli(|| quantity::milli(text)) {
+                Some(milli) => milli.hash(&mut self.hasher),
+                None => text.hash(&mut self.hasher),
+            },
+            Value::Number(number) => match place.milli(|| quantity::milli(&number.to_string())) {
+                Some(milli) => milli.hash(&mut self.hasher),
+                None => number.hash(&mut self.hasher),
+            },
+            Value::Bool(truth) => truth.hash(&mut self.hasher),
+            Value::Null => 0_u8.hash(&mut self.hasher),
         }
-        Value::Array(items) => {
-            let owned = owned.filter(|owned| owned.len() * items.len() <= MOST_COMPARED);
-            for (index, item) in items.iter().enumerate() {
-                let below = match owned {
-                    None => None,
-                    Some(owned) => match entry_of_item(owned, index, item) {
-                        Some((_, below)) => Some(below),
-                        None => continue,
-                    },
-                };
-                hash(item, below, place, hasher);
-            }
-            ']'.hash(hasher);
-        }
-        Value::String(text) => match place.milli(|| quantity::milli(text)) {
-            Some(milli) => milli.hash(hasher),
-            None => text.hash(hasher),
-        },
-        Value::Number(number) => match place.milli(|| quantity::milli(&number.to_string())) {
-            Some(milli) => milli.hash(hasher),
-            None => number.hash(hasher),
-        },
-        Value::Bool(truth) => truth.hash(hasher),
-        Value::Null => 0_u8.hash(hasher),
     }
 }
 
@@ -203,7 +215,7 @@ fn is_of_item(entry: &str, index: usize, item: &Value) -> bool {
 }
 
 /// The entry of `owned` for this item of a list, and the owned fields of the item.
-pub(crate) fn entry_of_item<'a>(
+pub fn entry_of_item<'a>(
     owned: &'a Map<String, Value>,
     index: usize,
     item: &Value,

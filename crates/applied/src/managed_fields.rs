@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// The JSON patch that replaces `managedFields` in the version that was read.
-pub(crate) fn replacement(object: &Value, entries: Vec<Value>) -> Option<Value> {
+pub fn replacement(object: &Value, entries: Vec<Value>) -> Option<Value> {
     let metadata = object.get("metadata")?;
     Some(json!([
         {"op": "test", "path": "/metadata/uid", "value": metadata.get("uid")?},

@@ -7,7 +7,7 @@ const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
 /// A hasher with a fixed algorithm.
-pub(super) struct FixedHasher(u64);
+pub(crate) struct FixedHasher(u64);
 
 impl Default for FixedHasher {
     fn default() -> Self {

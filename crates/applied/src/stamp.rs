@@ -10,30 +10,29 @@ use std::hash::Hasher;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::controller::drift::fingerprint::{APPLIED, Fingerprint};
-use crate::controller::drift::fixed_hash::FixedHasher;
-use crate::operators::Resource;
+use crate::fingerprint::Fingerprint;
+use crate::fixed_hash::FixedHasher;
 
-/// The value of [`APPLIED`].
+/// The value of an annotation of the child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stamp {
+pub struct Stamp {
     /// `metadata.generation` of the resource.
-    pub(crate) generation: i64,
+    pub generation: i64,
     /// Hash of the resource's spec in the hub version. The spec can change without the
     /// generation: through the annotation that conversion keeps data in.
-    pub(crate) spec: Hash,
+    pub spec: Hash,
     /// Fingerprint of the child that was desired, its owner references left out.
-    pub(crate) desired: Hash,
+    pub desired: Hash,
     /// The generation of the child that a paced rollout made: the change came from the operator (a new
     /// default), not from the spec. A child of a later generation was changed by somebody else since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) rollout: Option<i64>,
+    pub rollout: Option<i64>,
 }
 
 /// A 64-bit hash, written as 16 hexadecimal digits: JSON numbers do not hold 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub(crate) struct Hash(pub(crate) u64);
+pub struct Hash(pub u64);
 
 impl From<Hash> for String {
     fn from(hash: Hash) -> Self {
@@ -50,39 +49,39 @@ impl TryFrom<String> for Hash {
 }
 
 impl Stamp {
-    /// The stamp of a child with the fingerprint `desired`, made for `resource`.
-    pub(crate) fn new(resource: &Resource, desired: Fingerprint, rollout: Option<i64>) -> Self {
+    /// The stamp of a child with the fingerprint `desired`, made for this generation and spec of its owner.
+    pub fn new(generation: i64, spec: &Value, desired: Fingerprint, rollout: Option<i64>) -> Self {
         Stamp {
-            generation: resource.generation,
-            spec: hash_of_spec(resource),
+            generation,
+            spec: hash_of_spec(spec),
             desired: Hash(desired.fields),
             rollout,
         }
     }
 
-    /// The stamp of a child; `None` if it has none, or if it cannot be parsed.
-    pub(crate) fn of(object: &Value) -> Option<Self> {
+    /// The stamp in this annotation of a child; `None` if it has none, or if it cannot be parsed.
+    pub fn of(object: &Value, annotation: &str) -> Option<Self> {
         let annotations = object.get("metadata")?.get("annotations")?;
-        serde_json::from_str(annotations.get(APPLIED)?.as_str()?).ok()
+        serde_json::from_str(annotations.get(annotation)?.as_str()?).ok()
     }
 
-    /// Adds the stamp to the metadata of an apply.
-    pub(crate) fn put_on(self, metadata: &mut Map<String, Value>) {
+    /// Adds the stamp to the metadata of an apply, as this annotation.
+    pub fn put_on(self, metadata: &mut Map<String, Value>, annotation: &str) {
         let Ok(text) = serde_json::to_string(&self) else {
             return;
         };
         let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
         if let Value::Object(annotations) = annotations {
-            annotations.insert(APPLIED.to_owned(), text.into());
+            annotations.insert(annotation.to_owned(), text.into());
         }
     }
 }
 
-/// Hash of the user's spec, independent of the version it was written in.
-pub(crate) fn hash_of_spec(resource: &Resource) -> Hash {
+/// Hash of a spec, in one version whichever it was written in.
+pub fn hash_of_spec(spec: &Value) -> Hash {
     let mut hasher = FixedHasher::default();
     // Keys are sorted.
-    hasher.write(resource.spec.to_string().as_bytes());
+    hasher.write(spec.to_string().as_bytes());
     Hash(hasher.finish())
 }
 
@@ -90,24 +89,17 @@ pub(crate) fn hash_of_spec(resource: &Resource) -> Hash {
 mod tests {
     use serde_json::json;
 
-    use super::{APPLIED, Hash, Stamp, hash_of_spec};
-    use crate::api::Status;
-    use crate::operators::Resource;
+    use super::{Hash, Stamp, hash_of_spec};
+
+    const APPLIED: &str = "example.com/applied";
 
     /// Stored hashes are compared with those of later builds.
     #[test]
     fn the_hash_of_a_spec_is_that_of_every_build() {
-        let resource = Resource {
-            namespace: "ns".to_owned(),
-            name: "a".to_owned(),
-            uid: "u".to_owned(),
-            generation: 1,
-            api_version: "cache.example.com/v1".to_owned(),
-            spec: json!({"replicas": 3}),
-            status: Status::default(),
-            paused: None,
-        };
-        assert_eq!(hash_of_spec(&resource), Hash(0x53a4_7555_033b_06c5));
+        assert_eq!(
+            hash_of_spec(&json!({"replicas": 3})),
+            Hash(0x53a4_7555_033b_06c5)
+        );
     }
 
     #[test]
@@ -120,12 +112,12 @@ mod tests {
                 rollout,
             };
             let mut body = json!({"metadata": {"name": "a"}});
-            stamp.put_on(body["metadata"].as_object_mut().unwrap());
-            assert_eq!(Stamp::of(&body), Some(stamp));
+            stamp.put_on(body["metadata"].as_object_mut().unwrap(), APPLIED);
+            assert_eq!(Stamp::of(&body, APPLIED), Some(stamp));
         }
         let body = json!({"metadata": {"annotations": {APPLIED:
             r#"{"generation":7,"spec":"00000000000000ab","desired":"ffffffffffffffff"}"#}}});
-        assert!(Stamp::of(&body).is_some_and(|stamp| stamp.generation == 7));
+        assert!(Stamp::of(&body, APPLIED).is_some_and(|stamp| stamp.generation == 7));
     }
 
     #[test]
@@ -137,8 +129,8 @@ mod tests {
             r#"{"generation":7,"spec":"xyz","desired":"0"}"#,
         ] {
             let body = json!({"metadata": {"annotations": {APPLIED: text}}});
-            assert_eq!(Stamp::of(&body), None, "{text}");
+            assert_eq!(Stamp::of(&body, APPLIED), None, "{text}");
         }
-        assert_eq!(Stamp::of(&json!({})), None);
+        assert_eq!(Stamp::of(&json!({}), APPLIED), None);
     }
 }

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 /// Merges `more` into `object`, at any depth; its values take precedence.
-pub(crate) fn merge(object: &mut Value, more: Value) {
+pub fn merge(object: &mut Value, more: Value) {
     match (object, more) {
         (Value::Object(object), Value::Object(more)) => {
             for (name, value) in more {

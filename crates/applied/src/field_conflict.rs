@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::controller::drift::fingerprint::entry_of_item;
+use crate::fingerprint::entry_of_item;
 use quartet_http::bounded::cut;
 
 /// Maximum number of fields in a message; others are reported as "and others".
@@ -29,7 +29,7 @@ struct Lost<'a> {
 type Owned<'a> = (&'a str, &'a Value);
 
 /// Says which managers keep changing which fields of `desired` in the `live` object.
-pub(crate) fn describe(desired: &Value, live: &Value, ours: &str) -> String {
+pub fn describe(desired: &Value, live: &Value, ours: &str) -> String {
     let entries = live.pointer("/metadata/managedFields");
     let entries = entries.and_then(Value::as_array).into_iter().flatten();
     let owners: Vec<Owned<'_>> = entries
