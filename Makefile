@@ -94,8 +94,8 @@ KUBE_CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quartet-operator/kube
 KUBECTL_BUILT = $(firstword $(filter-out %/building/kubectl,$(wildcard $(KUBE_CACHE)/*/kubectl)))
 KUBECTL ?= $(or $(KUBECTL_BUILT),$(shell command -v kubectl),"$$(hack/build-go.sh hack/kube)"/kubectl)
 
-# The files of kinds: src/kinds.rs declares them as modules in a macro, which cargo fmt ignores.
-RUSTFMT_KINDS = rustfmt --edition 2024 $(wildcard src/api/*.rs src/operators/*.rs)
+# The files of kinds: src/kinds/mod.rs declares them as modules in a macro, which cargo fmt ignores.
+RUSTFMT_KINDS = rustfmt --edition 2024 $(wildcard src/kinds/*.rs)
 # A workspace of its own, because it is not released.
 KUBE_RS_PEER = tools/bench/peers/kube-rs/Cargo.toml
 DEVCLUSTER = $(CARGO_TARGET_DIR)/debug/devcluster

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes a new operator from the templates in hack/kind: one file for its API, one for its behavior,
-# a sample of each version, and its line in the list src/kinds.rs. `make kind` then generates the rest.
+# Writes a new operator from the templates in hack/kind: its file, a sample of each
+# version, and its line in the list src/kinds/mod.rs. `make kind` then generates the rest.
 #
 # KIND    e.g. Redis
 # GROUP   e.g. cache.example.com
@@ -33,7 +33,7 @@ kind=${Kind,,}
 webhook=v$kind-v1alpha1.$group
 [ ${#webhook} -le 63 ] ||
     refuse "KIND and GROUP: OLM uses '$webhook' as a label, which has at most 63 characters"
-for file in {src/api,src/operators}/"$kind"{,.rs}; do
+for file in {src,src/kinds}/"$kind"{,.rs}; do
     [ ! -e "$file" ] || refuse "KIND: $file exists already"
 done
 # The Rust Reference, "Keywords": strict and reserved ones.
@@ -68,7 +68,7 @@ while read -r name; do
     plural_of "$name"
     names+=" $name $plural"
 done < <(grep -v '^#' hack/kind/names.txt)
-names+=" $(sed -nE 's/^    (kind|plural|short_name): "(.*)",$/\L\2/p' src/api/*.rs | tr '\n' ' ')"
+names+=" $(sed -nE 's/^    (kind|plural|short_name): "(.*)",$/\L\2/p' src/kinds/*.rs | tr '\n' ' ')"
 
 plural_of "$kind"
 plural=${PLURAL:-$plural}
@@ -92,11 +92,10 @@ write() {
     echo "wrote $2"
 }
 
-write api.rs "src/api/$kind.rs"
-write operator.rs "src/operators/$kind.rs"
+write kind.rs "src/kinds/$kind.rs"
 for version in v1alpha1 v1; do
     write $version.yaml "config/samples/${group%%.*}_${version}_$kind.yaml"
 done
-sed -i "/^        }\$/s/^/            $kind::$Kind,\n/" src/kinds.rs
-rustfmt --edition 2024 "src/api/$kind.rs" "src/operators/$kind.rs"
-echo "added it to the list in src/kinds.rs"
+sed -i "/^}\$/{x;/k/{x;s/^/    $kind::$Kind,\n/;b};s/^/k/;x}" src/kinds/mod.rs
+rustfmt --edition 2024 "src/kinds/$kind.rs"
+echo "added it to the list in src/kinds/mod.rs"

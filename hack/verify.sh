@@ -15,7 +15,7 @@ for manifest in Cargo.toml fuzz/Cargo.toml tools/bench/peers/kube-rs/Cargo.toml;
         fail "the code is not formatted: run 'make fmt'"
 done
 # The files of kinds: a macro declares them as modules, where cargo fmt does not look.
-rustfmt --edition 2024 --check -l src/api/*.rs src/operators/*.rs >&2 ||
+rustfmt --edition 2024 --check -l src/kinds/*.rs >&2 ||
     fail "the code is not formatted: run 'make fmt'"
 
 # Fuzzed is what is shipped: the fuzz package has a lock file of its own, with no other version

@@ -19,7 +19,7 @@ pub mod config;
 pub mod controller;
 #[cfg(test)]
 mod explorer;
-mod kinds;
+pub mod kinds;
 mod log_limit;
 pub mod manager;
 pub mod migration;

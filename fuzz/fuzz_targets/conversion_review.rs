@@ -8,7 +8,7 @@ use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use prometheus_client::registry::Registry;
 use quartet_operator::api::DATA_ANNOTATION;
-use quartet_operator::api::conversion::{convert};
+use quartet_operator::api::conversion::convert;
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::operators::OPERATORS;
 use quartet_operator::webhook::{Handlers, Metrics, paths};

@@ -5,7 +5,9 @@
 use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use quartet_operator::api::DATA_ANNOTATION;
-use quartet_operator::api::conversion::{ConversionError, Converted, MOST_VALUES, convert, convert_into, hub_spec};
+use quartet_operator::api::conversion::{
+    ConversionError, Converted, MOST_VALUES, convert, convert_into, hub_spec,
+};
 use quartet_operator::api::raw::{Envelope, has_at_most};
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::operators::OPERATORS;

@@ -3,7 +3,7 @@
 
 use arbitrary::{Result, Unstructured};
 use quartet_operator::api::DATA_ANNOTATION;
-use quartet_operator::api::conversion::{hub_spec};
+use quartet_operator::api::conversion::hub_spec;
 use quartet_operator::api::limits::{LABEL, NAME, QUALIFIED_NAME_MAX, VISIBLE, allows};
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::operators::{

@@ -21,10 +21,3 @@ pub const BRAND: Brand = brand!(
 
 /// The annotation with the fields that the version of an object lacks.
 pub const DATA_ANNOTATION: &str = BRAND.conversion_data;
-
-macro_rules! modules {
-    ($($module:ident::$operator:ident,)*) => {
-        $(pub mod $module;)*
-    };
-}
-crate::kinds::with_kinds!(modules);

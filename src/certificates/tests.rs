@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::*;
-use crate::api::memcached;
+use crate::kinds::memcached;
 use crate::{names, packaging};
 
 /// Objects by path, and what was requested.

@@ -17,7 +17,7 @@ use super::oracle::{self, Reference};
 use super::plan::{Fault, Plan, Tempo, View, earlier_writes, forms, single_faults, tempos};
 use super::run::{Outcome, run};
 use super::violation::Violation;
-use crate::operators::Operator;
+use crate::operators::{OPERATORS, Operator};
 
 /// Plans of each kind in `cargo test`, unless `PLANS` is set.
 const PLANS: u64 = 1050;
@@ -149,20 +149,14 @@ fn explore_one_fault(operator: &dyn Operator) {
     }
 }
 
-macro_rules! tests_of_one_fault {
-    ($($module:ident::$operator:ident,)*) => {
-        $(mod $module {
-            #[test]
-            fn stands_a_fault_at_any_step() {
-                super::super::explore_one_fault(&crate::operators::$module::$operator);
-            }
-        })*
-    };
-}
-
-/// A test for each kind.
-mod one_fault {
-    crate::kinds::with_kinds!(tests_of_one_fault);
+/// The kinds are explored at the same time.
+#[test]
+fn every_kind_stands_a_fault_at_any_step() {
+    std::thread::scope(|scope| {
+        for operator in OPERATORS {
+            scope.spawn(|| explore_one_fault(*operator));
+        }
+    });
 }
 
 /// A plan of one to three faults.

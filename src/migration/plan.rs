@@ -86,7 +86,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::memcached::KIND;
+    use crate::kinds::memcached::KIND;
     use crate::packaging::crd;
 
     fn stored(versions: &[&str]) -> CustomResourceDefinition {

@@ -10,7 +10,7 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::memcached::KIND;
+use crate::kinds::memcached::KIND;
 use crate::packaging::crd;
 
 const LIST: &str = "GET /apis/cache.example.com/v1/memcacheds?&limit=2";

@@ -10,9 +10,9 @@ pub mod kept;
 pub mod names;
 pub mod observed;
 mod observed_workload;
-mod operand;
+pub mod operand;
 mod operator;
-mod plan;
+pub mod plan;
 mod pod;
 pub mod settings;
 pub mod status;
@@ -20,6 +20,7 @@ pub mod status;
 pub(crate) mod tests;
 mod workload;
 
+pub use crate::kinds::OPERATORS;
 pub use child::{
     CONFIG_MAP, Child, ChildKind, ChildObject, ChildState, ChildSummary, ChildType, DEPLOYMENT,
     Owned, SERVICE, STATEFUL_SET,
@@ -28,13 +29,3 @@ pub use observed::{Observed, ObservedChild, ObservedPod, PodFailure, Problem, Re
 pub use observed_workload::ObservedWorkload;
 pub use operator::{Desired, Operator, Resource, Summary, ValidationError, owned_by, summary};
 pub use settings::{OperandImage, Settings};
-
-macro_rules! operators {
-    ($($module:ident::$operator:ident,)*) => {
-        $(pub mod $module;)*
-
-        /// Every operator of the manager.
-        pub static OPERATORS: &[&dyn Operator] = &[$(&$module::$operator,)*];
-    };
-}
-crate::kinds::with_kinds!(operators);

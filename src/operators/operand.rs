@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use super::child::{DEPLOYMENT, Owned, SERVICE};
 use super::observed::Observed;
-pub(super) use super::operator::ValidationError;
+pub use super::operator::ValidationError;
 use super::operator::{Desired, Operator, Resource, Summary};
 use super::plan::{Plan, invalid};
-pub(super) use super::settings::{OperandImage, Settings};
+pub use super::settings::{OperandImage, Settings};
 use super::{status, workload};
 use crate::api::validation::service_name_error;
 use crate::api::{Kind, Status};
 
 /// What differs between kinds.
-pub(super) trait Operand: Send + Sync + 'static {
+pub trait Operand: Send + Sync + 'static {
     /// Names, versions and rules.
     const KIND: &'static Kind;
     /// The default image of its pods; `None` if every resource must set one.

@@ -16,37 +16,37 @@ use crate::api::workload::{
 
 /// The properties that all instances of a kind share, and defaults for the others.
 #[derive(Debug)]
-pub(super) struct WorkloadDefaults {
+pub struct WorkloadDefaults {
     /// Value of `app.kubernetes.io/component`.
-    pub(super) component: &'static str,
+    pub component: &'static str,
     /// Name of the container's port, which Services and probes refer to.
-    pub(super) port_name: &'static str,
+    pub port_name: &'static str,
     /// Default port that the program listens on.
-    pub(super) port: i32,
+    pub port: i32,
     /// User of the container under `Restricted`. A number, since `runAsNonRoot` rejects an image
     /// whose USER is a name.
-    pub(super) run_as_user: i64,
+    pub run_as_user: i64,
     /// Default CPU request.
-    pub(super) cpu_request: &'static str,
+    pub cpu_request: &'static str,
     /// Default memory request.
-    pub(super) memory_request: &'static str,
+    pub memory_request: &'static str,
     /// Default Pod Security Standard.
-    pub(super) pod_security: PodSecurity,
+    pub pod_security: PodSecurity,
     /// The operand image does not write to its root file system.
-    pub(super) read_only: bool,
+    pub read_only: bool,
     /// Path that the operand image answers with 200; `None` to probe the port.
-    pub(super) health_path: Option<&'static str>,
+    pub health_path: Option<&'static str>,
     /// preStop delay in seconds: a terminating pod still serves while its endpoints are removed.
     /// A server that stops at once would reject clients that still use its endpoint. 0 is no
     /// delay.
-    pub(super) pre_stop_seconds: i64,
+    pub pre_stop_seconds: i64,
     /// A pod label of the original version. Its value is the name of the resource.
-    pub(super) legacy_pod_label: Option<&'static str>,
+    pub legacy_pod_label: Option<&'static str>,
 }
 
 impl WorkloadDefaults {
     /// Pods that comply with *restricted*, with small requests.
-    pub(super) const RESTRICTED: Self = Self {
+    pub const RESTRICTED: Self = Self {
         component: "server",
         port_name: "main",
         port: 8080,
@@ -64,28 +64,32 @@ impl WorkloadDefaults {
 
 /// The plan of one resource.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) defaults: &'static WorkloadDefaults,
+pub struct Plan {
+    /// The defaults of its kind.
+    pub defaults: &'static WorkloadDefaults,
     /// Number of pods, within the limit.
-    pub(super) replicas: i32,
-    pub(super) image: Image,
+    pub replicas: i32,
+    /// Image of the container.
+    pub image: Image,
     /// Entry point and arguments; empty uses those of the image.
-    pub(super) command: Vec<String>,
-    pub(super) args: Vec<String>,
+    pub command: Vec<String>,
+    /// Arguments of the entry point.
+    pub args: Vec<String>,
     /// Port that the program listens on.
-    pub(super) container_port: i32,
+    pub container_port: i32,
     /// Memory request, unless the user sets one.
-    pub(super) memory_request: String,
+    pub memory_request: String,
     /// The user's settings of the pods.
-    pub(super) workload: Workload,
-    pub(super) service: Option<ServicePlan>,
+    pub workload: Workload,
+    /// The Service, if there is one.
+    pub service: Option<ServicePlan>,
     /// Files that the pods read. A change restarts the pods.
-    pub(super) config: Option<ConfigPlan>,
+    pub config: Option<ConfigPlan>,
     /// A volume for each pod; makes the workload a StatefulSet.
-    pub(super) storage: Option<StoragePlan>,
+    pub storage: Option<StoragePlan>,
     /// Children of other types that the kind owns, created with [`Child::of`]. They are applied
     /// first. Namespace, labels and owner are added to each.
-    pub(super) others: Vec<Child>,
+    pub others: Vec<Child>,
 }
 
 impl Plan {
@@ -94,7 +98,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`ValidationError`]: more pods than `--max-replicas` allows.
-    pub(super) fn replicated(
+    pub fn replicated(
         defaults: &'static WorkloadDefaults,
         operand: &OperandImage,
         workload: ReplicatedWorkload,
@@ -109,7 +113,7 @@ impl Plan {
     }
 
     /// A plan of pods only, with the defaults of their kind.
-    pub(super) fn new(
+    pub fn new(
         defaults: &'static WorkloadDefaults,
         replicas: i32,
         image: Image,
@@ -134,27 +138,27 @@ impl Plan {
 
 /// Files of a ConfigMap.
 #[derive(Debug)]
-pub(super) struct ConfigPlan {
+pub struct ConfigPlan {
     /// Directory in which the container mounts the files, read-only.
-    pub(super) folder: &'static str,
+    pub folder: &'static str,
     /// Content by file name; together less than 1 MiB.
-    pub(super) files: BTreeMap<String, String>,
+    pub files: BTreeMap<String, String>,
 }
 
 /// The volume of each pod. Immutable while the StatefulSet exists.
 #[derive(Debug)]
-pub(super) struct StoragePlan {
+pub struct StoragePlan {
     /// Directory in which the container mounts the volume.
-    pub(super) folder: &'static str,
+    pub folder: &'static str,
     /// Its size, a quantity.
-    pub(super) size: String,
+    pub size: String,
     /// Its storage class; `None` for the cluster's default.
-    pub(super) class: Option<String>,
+    pub class: Option<String>,
 }
 
 /// An image, and whether its properties are known.
 #[derive(Debug)]
-pub(super) enum Image {
+pub enum Image {
     /// The operand image of the manager, with known user, paths and behavior.
     Ours(String),
     /// The user's image: only its port is known.
@@ -162,32 +166,35 @@ pub(super) enum Image {
 }
 
 impl Image {
-    pub(super) fn reference(&self) -> &str {
+    /// The image, as in a pod.
+    pub fn reference(&self) -> &str {
         match self {
             Image::Ours(image) | Image::Users(image) => image,
         }
     }
 
-    pub(super) fn is_ours(&self) -> bool {
+    /// Whether it is the operand image of the manager.
+    pub fn is_ours(&self) -> bool {
         matches!(self, Image::Ours(_))
     }
 }
 
 /// The Service of an instance.
 #[derive(Debug)]
-pub(super) struct ServicePlan {
-    pub(super) type_: ServiceType,
+pub struct ServicePlan {
+    /// Type of the Service.
+    pub type_: ServiceType,
     /// Without a cluster IP: clients resolve the pods.
-    pub(super) headless: bool,
+    pub headless: bool,
     /// Port of the Service.
-    pub(super) port: i32,
+    pub port: i32,
     /// Node port; `None` lets the API server choose one.
-    pub(super) node_port: Option<i32>,
+    pub node_port: Option<i32>,
 }
 
 impl ServicePlan {
     /// A headless Service.
-    pub(super) fn headless(port: i32) -> Self {
+    pub fn headless(port: i32) -> Self {
         ServicePlan {
             type_: ServiceType::ClusterIP,
             headless: true,
@@ -227,7 +234,7 @@ impl From<NodePortService> for ServicePlan {
 /// [`ValidationError::Invalid`] below 0, with `field` as the cause;
 /// [`ValidationError::ReplicasOverLimit`] above `--max-replicas`, or above `i32::MAX` if there is
 /// no limit.
-pub(super) fn replicas_within_limit(
+pub fn replicas_within_limit(
     wanted: i64,
     field: &str,
     settings: &Settings,
@@ -239,7 +246,7 @@ pub(super) fn replicas_within_limit(
 }
 
 /// A validation error for one field.
-pub(super) fn invalid(field: &str, value: Option<Value>, detail: String) -> ValidationError {
+pub fn invalid(field: &str, value: Option<Value>, detail: String) -> ValidationError {
     ValidationError::Invalid(vec![FieldError {
         field: field.to_owned(),
         reason: ErrorReason::Invalid,

@@ -35,10 +35,8 @@ impl Checkout {
             .status();
         assert!(copied.expect("cp runs").success());
         for kind in kinds().iter().filter(|kind| !is_original(kind.kind)) {
-            for part in ["api", "operators"] {
-                let file = format!("src/{part}/{}.rs", kind.controller_name());
-                fs::remove_file(folder.join(file)).expect("the file of a kind");
-            }
+            let file = format!("src/kinds/{}.rs", kind.controller_name());
+            fs::remove_file(folder.join(file)).expect("the file of a kind");
         }
         // How the files look is not tested here.
         symlink("/bin/true", folder.join("bin/rustfmt")).expect("a link");
@@ -108,7 +106,7 @@ fn a_name_that_is_not_allowed_is_refused_before_anything_is_written() {
         (vec![group], "KIND is a name in CamelCase, not ''"),
         (vec![("KIND", "redis"), group], "not 'redis'"),
         (vec![("KIND", "Memcached"), group], "exists already"),
-        (vec![("KIND", "Plan"), group], "exists already"),
+        (vec![("KIND", "Plan"), group], "its own files need"),
         (vec![("KIND", "Match"), group], "a keyword of Rust"),
         (vec![("KIND", "Result"), group], "its own files need"),
         (vec![("KIND", "Version"), group], "its own files need"),
@@ -161,10 +159,10 @@ fn a_kind_has_a_short_name_that_no_other_type_has_and_may_have_any_common_name()
         let (code, said) = checkout.kind(&[("KIND", kind), ("GROUP", "shop.example.com")]);
         assert_eq!(code, Some(0), "{kind}: {said}");
         let name = kind.to_lowercase();
-        let api = checkout.text(&format!("src/api/{name}.rs"));
-        assert!(api.contains(&format!("short_name: \"{short}\"")), "{api}");
-        let line = format!("            {name}::{kind},\n");
-        assert!(checkout.text("src/kinds.rs").contains(&line), "{line}");
+        let file = checkout.text(&format!("src/kinds/{name}.rs"));
+        assert!(file.contains(&format!("short_name: \"{short}\"")), "{file}");
+        let line = format!("    {name}::{kind},\n");
+        assert!(checkout.text("src/kinds/mod.rs").contains(&line), "{line}");
         for version in ["v1alpha1", "v1"] {
             let sample = checkout.text(&format!("config/samples/shop_{version}_{name}.yaml"));
             assert!(sample.contains(&format!("kind: {kind}\n")), "{sample}");

@@ -3,7 +3,8 @@
 
 use quartet_operator::api::DATA_ANNOTATION;
 use quartet_operator::api::conversion::DATA_LIMIT_BYTES;
-use quartet_operator::api::{Kind, Version, memcached};
+use quartet_operator::api::{Kind, Version};
+use quartet_operator::kinds::memcached;
 use serde_json::{Value, json};
 
 use crate::environment::{TestEnv, collection, object, path};

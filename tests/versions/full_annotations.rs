@@ -4,7 +4,8 @@
 use quartet_operator::api::DATA_ANNOTATION;
 use quartet_operator::api::conversion::{ANNOTATIONS_LIMIT_BYTES, OMITTED};
 use quartet_operator::api::replicas::Pods;
-use quartet_operator::api::{Kind, Version, memcached};
+use quartet_operator::api::{Kind, Version};
+use quartet_operator::kinds::memcached;
 use quartet_operator::packaging::{crd, kinds, sample};
 use serde_json::{Value, json};
 use testkit::Answer;

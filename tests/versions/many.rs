@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use k8s_openapi::ByteString;
-use quartet_operator::api::{Kind, Version, memcached};
+use quartet_operator::api::{Kind, Version};
+use quartet_operator::kinds::memcached;
 use quartet_operator::packaging::crd;
 use serde_json::{Value, json};
 use testkit::load_factor;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use devcluster::AuditLog;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use quartet_operator::api::{Kind, memcached};
+use quartet_operator::api::Kind;
+use quartet_operator::kinds::memcached;
 use quartet_operator::packaging::{crd, kinds};
 use serde_json::{Value, json};
 use testkit::{Limit, Manager};

@@ -3,7 +3,8 @@
 //! `handleClusterServiceVersionDeletion`). The original version then loses fields, unless it is not
 //! served: docs/operations.md.
 
-use quartet_operator::api::{Kind, memcached};
+use quartet_operator::api::Kind;
+use quartet_operator::kinds::memcached;
 use quartet_operator::packaging::crd;
 use serde_json::{Value, json};
 

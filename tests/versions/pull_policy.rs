@@ -1,7 +1,7 @@
 //! The pull policy that we set for an image, compared with the API server's default for it.
 
 use quartet_operator::api::Status;
-use quartet_operator::operators::nginx::Nginx;
+use quartet_operator::kinds::nginx::Nginx;
 use quartet_operator::operators::{DEPLOYMENT, Operator as _, Resource, Settings};
 use serde_json::{Value, json};
 

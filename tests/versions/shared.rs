@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use devcluster::Cluster;
 use futures::future::LocalBoxFuture;
-use quartet_operator::api::{Kind, memcached};
+use quartet_operator::api::Kind;
+use quartet_operator::kinds::memcached;
 use quartet_operator::packaging::{crd, kinds};
 use serde_json::json;
 use tokio::runtime::Runtime;

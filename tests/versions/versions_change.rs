@@ -3,7 +3,8 @@
 //! that replaces an object with fields of the new one.
 
 use quartet_operator::api::DATA_ANNOTATION;
-use quartet_operator::api::{Kind, memcached};
+use quartet_operator::api::Kind;
+use quartet_operator::kinds::memcached;
 use quartet_operator::packaging::{kinds, sample};
 use serde_json::{Value, json};
 

@@ -3,7 +3,8 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use quartet_operator::api::replicas::Pods;
-use quartet_operator::api::{Kind, Version, memcached};
+use quartet_operator::api::{Kind, Version};
+use quartet_operator::kinds::memcached;
 use quartet_operator::packaging::{crd, kinds, sample};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;

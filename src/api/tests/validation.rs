@@ -3,7 +3,8 @@ use serde_json::{Value, json};
 
 use crate::api::tests::conversion::generators::{arbitrary_spec, kinds_and_versions};
 use crate::api::validation::{ErrorReason, MOST_ERRORS, service_name_error, update_errors};
-use crate::api::{Kind, Version, elasticweb, helloworld, limits, memcached, nginx};
+use crate::api::{Kind, Version, limits};
+use crate::kinds::{elasticweb, helloworld, memcached, nginx};
 
 mod schemas;
 mod within;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use allocation_counter::measure;
 use serde_json::{Value, json};
 
-use crate::api::memcached::KIND;
 use crate::controller::cache::cached::{CachedChild, CachedPod, CachedResource};
 use crate::controller::cache::store::Store;
 use crate::controller::object::Object;
+use crate::kinds::memcached::KIND;
 use crate::operators::{ChildKind, DEPLOYMENT, SERVICE};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/memory.md");

@@ -42,8 +42,8 @@ mod tests {
     use tokio::time::{Instant, timeout};
 
     use super::*;
-    use crate::api::memcached::KIND;
     use crate::controller::metrics::Metrics;
+    use crate::kinds::memcached::KIND;
 
     #[tokio::test(start_paused = true)]
     async fn every_resource_is_looked_at_again_within_some_hours() {

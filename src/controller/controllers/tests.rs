@@ -11,9 +11,9 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::nginx;
 use crate::controller::cache::decode::Received;
 use crate::controller::event_handlers::COALESCE;
+use crate::kinds::nginx;
 use crate::operators::{DEPLOYMENT, OPERATORS};
 
 /// The handlers of all four kinds, with caches filled and queues read by the test.

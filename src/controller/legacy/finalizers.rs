@@ -64,8 +64,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{LegacyFinalizer, exists_for};
-    use crate::api::memcached::KIND;
-    use crate::api::{Version, elasticweb};
+    use crate::api::Version;
+    use crate::kinds::elasticweb;
+    use crate::kinds::memcached::KIND;
 
     const OURS: &str = "cache.example.com/finalizer";
 

@@ -22,7 +22,6 @@ use http::{Request, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::api::memcached::KIND;
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::store::Store;
 use crate::controller::children::Children;
@@ -32,7 +31,8 @@ use crate::controller::event_handlers::QueueHandle;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::{Action, Context, FirstRevision, Reconciler};
-use crate::operators::memcached::Memcached;
+use crate::kinds::memcached::KIND;
+use crate::kinds::memcached::Memcached;
 use crate::operators::{DEPLOYMENT, Operator, Settings};
 use quartet_applied::merge;
 use quartet_http::Caller;

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::*;
 use crate::api::Kind;
-use crate::api::memcached::v1::MemcachedSpec;
+use crate::kinds::memcached::v1::MemcachedSpec;
 use crate::operators::child::ChildState;
 use crate::operators::operand::Operand;
 use crate::operators::plan::{ConfigPlan, Plan, StoragePlan};

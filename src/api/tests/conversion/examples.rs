@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{converted, object};
 use crate::api::DATA_ANNOTATION;
 use crate::api::conversion::{ConversionError, convert};
-use crate::api::{elasticweb, memcached};
+use crate::kinds::{elasticweb, memcached};
 use crate::operators::tests::kinds;
 
 fn spoke_memcached(spec: Value) -> Value {

@@ -9,8 +9,8 @@ use crate::api::conversion::{
     ANNOTATIONS_LIMIT_BYTES, DATA_LIMIT_BYTES, MOST_VALUES, OMITTED, convert,
 };
 use crate::api::limits::{LABEL, QUALIFIED_NAME_MAX, allows};
-use crate::api::memcached;
 use crate::api::raw::has_at_most;
+use crate::kinds::memcached;
 use crate::operators::tests::kinds;
 
 #[test]

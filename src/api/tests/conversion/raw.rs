@@ -13,7 +13,8 @@ use crate::api::conversion::{
     convert_into,
 };
 use crate::api::raw::Envelope;
-use crate::api::{Kind, Version, memcached};
+use crate::api::{Kind, Version};
+use crate::kinds::memcached;
 
 /// The result of converting `text`.
 fn convert_text(kind: &Kind, text: &str, to: &Version) -> Result<Converted, ConversionError> {

@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
 
 use super::{CachedChild, CachedPod, CachedResource, Owner, of_index};
-use crate::api::memcached::KIND;
 use crate::controller::object::{Object as _, ObjectKey};
+use crate::kinds::memcached::KIND;
 use crate::operators::{DEPLOYMENT, OPERATORS, owned_by as owned_types};
 
 fn owned_by(api_version: &str) -> Value {

@@ -10,8 +10,8 @@ use serde_json::json;
 use kube::runtime::watcher::Event;
 
 use super::*;
-use crate::api::memcached::KIND;
 use crate::controller::cache::cached::CachedResource;
+use crate::kinds::memcached::KIND;
 
 /// The hub version in discovery.
 #[derive(Clone, Copy, PartialEq)]

@@ -1,13 +1,14 @@
-//! Nginx (`proxy.example.com`): types of its two versions, their bounds, and the field mapping.
-//! Data only.
+//! Nginx (`proxy.example.com`): nginx servers and, if the spec has one, a Service. Both versions of the type,
+//! and the plan of the children.
 
+use crate::api::workload::{ReplicatedWorkload, ServiceSpec};
+use crate::api::{BRAND, Status};
+use crate::operators::operand::{Operand, OperandImage, Settings, ValidationError};
+use crate::operators::plan::{Plan, WorkloadDefaults};
 use kube::CustomResource;
+use quartet_versions::{FieldMapping, Kind, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::{BRAND, Status};
-use quartet_versions::{FieldMapping, Kind, Version};
-use super::workload::{ReplicatedWorkload, ServiceSpec};
 
 /// The original version.
 pub mod v1alpha1 {
@@ -64,3 +65,39 @@ pub static KIND: Kind = Kind {
     hub: Version::new::<v1::Nginx>("v1", || KIND.spec_of(&KIND.hub)).with_optional_service(),
     field_mappings: &[FieldMapping::new(&["count"], &["replicas"])],
 };
+
+/// The operator of `proxy.example.com` Nginx.
+pub struct Nginx;
+
+/// Listens on 8080 as user 101.
+static IMAGE: OperandImage = OperandImage {
+    variable: "NGINX_IMAGE",
+    default: "docker.io/nginxinc/nginx-unprivileged:1.28.3-alpine",
+};
+
+pub(super) const DEFAULTS: WorkloadDefaults = WorkloadDefaults {
+    component: "proxy",
+    port_name: "http",
+    // Port and user `nginx` of nginx-unprivileged.
+    port: 8080,
+    run_as_user: 101,
+    // The entry point writes to /etc/nginx, and nginx writes its pid file and bodies to /tmp.
+    read_only: false,
+    health_path: Some("/"),
+    pre_stop_seconds: 3,
+    ..WorkloadDefaults::RESTRICTED
+};
+
+impl Operand for Nginx {
+    const KIND: &'static Kind = &KIND;
+    const IMAGE: Option<&'static OperandImage> = Some(&IMAGE);
+    type Spec = v1::NginxSpec;
+
+    fn plan(&self, spec: v1::NginxSpec, settings: &Settings) -> Result<Plan, ValidationError> {
+        Ok(Plan {
+            container_port: spec.port.unwrap_or(DEFAULTS.port),
+            service: spec.service.map(Into::into),
+            ..Plan::replicated(&DEFAULTS, &IMAGE, spec.workload, settings)?
+        })
+    }
+}

@@ -1,15 +1,19 @@
-//! ElasticWeb (`elasticweb.example.com`): a web server sized by queries per second. Types of its
-//! two versions, their bounds, and the field mapping. Data only.
+//! ElasticWeb (`elasticweb.example.com`): as many pods of the user's image as its queries per second need,
+//! behind a NodePort Service. Both versions of the type, and the plan of the children.
 
+use crate::api::BRAND;
+use crate::api::replicas::pods_for;
+use crate::api::status::QpsStatus;
+use crate::api::workload::PodSecurity;
+use crate::api::workload::{NodePortService, Workload};
+use crate::operators::operand::{Operand, OperandImage, Settings, ValidationError};
+use crate::operators::plan::{Image, Plan, WorkloadDefaults, invalid, replicas_within_limit};
 use kube::CustomResource;
+use quartet_versions::limits::{IMAGE_MAX, VISIBLE};
+use quartet_versions::{FieldMapping, Kind, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use quartet_versions::{FieldMapping, Kind, Version};
-use quartet_versions::limits::{IMAGE_MAX, VISIBLE};
-use super::BRAND;
-use super::status::QpsStatus;
-use super::workload::{NodePortService, Workload};
+use serde_json::Value;
 
 /// The original version.
 pub mod v1 {
@@ -118,3 +122,45 @@ pub static KIND: Kind = Kind {
         FieldMapping::new(&["totalQPS"], &["capacity", "targetQPS"]),
     ],
 };
+
+/// The operator of `elasticweb.example.com` ElasticWeb.
+pub struct ElasticWeb;
+
+static DEFAULTS: WorkloadDefaults = WorkloadDefaults {
+    component: "web",
+    port_name: "http",
+    // Port of web server images that start as root.
+    port: 80,
+    // The user's image is unknown, so any non-root user will do. This is nginx's.
+    run_as_user: 101,
+    pod_security: PodSecurity::Baseline,
+    pre_stop_seconds: 3,
+    ..WorkloadDefaults::RESTRICTED
+};
+
+impl Operand for ElasticWeb {
+    const KIND: &'static Kind = &KIND;
+    const IMAGE: Option<&'static OperandImage> = None;
+    type Spec = v2::ElasticWebSpec;
+
+    fn plan(&self, spec: v2::ElasticWebSpec, settings: &Settings) -> Result<Plan, ValidationError> {
+        // At 0 there are no pods, but the Deployment and the Service stay: the children depend on
+        // the spec only, never on earlier state.
+        let target = spec.capacity.target_qps.unwrap_or(0);
+        let replicas = pods_for(target, spec.capacity.per_pod_qps).ok_or_else(|| {
+            let detail = "perPodQPS must be at least 1, and targetQPS at least 0";
+            invalid("spec.capacity", None, detail.to_owned())
+        })?;
+        let replicas = replicas_within_limit(replicas, "spec.capacity.targetQPS", settings)?;
+        Ok(Plan {
+            container_port: spec.container_port.unwrap_or(DEFAULTS.port),
+            service: Some(spec.service.into()),
+            ..Plan::new(&DEFAULTS, replicas, Image::Users(spec.image), spec.workload)
+        })
+    }
+
+    fn per_pod_qps(&self, spec: &Value) -> Option<i64> {
+        let queries = spec.pointer("/capacity/perPodQPS").and_then(Value::as_i64);
+        Some(queries.unwrap_or(0))
+    }
+}

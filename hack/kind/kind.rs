@@ -1,13 +1,14 @@
-//! {Kind} (`{group}`): types of its two versions, their bounds, and the field mapping.
-//! Data only.
+//! {Kind} (`{group}`): both versions of the type, and the plan of the children.
 
 use kube::CustomResource;
+use quartet_versions::{FieldMapping, Kind, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Status;
-use super::kind::{FieldMapping, Kind, Version};
-use super::workload::ReplicatedWorkload;
+use crate::api::workload::ReplicatedWorkload;
+use crate::api::{BRAND, Status};
+use crate::operators::operand::{Operand, OperandImage, Settings, ValidationError};
+use crate::operators::plan::{Plan, WorkloadDefaults};
 
 /// The original version.
 pub mod v1alpha1 {
@@ -43,6 +44,7 @@ pub mod v1 {
 
 /// Names and versions of {Kind}.
 pub static KIND: Kind = Kind {
+    brand: &BRAND,
     group: "{group}",
     kind: "{Kind}",
     plural: "{plural}",
@@ -56,3 +58,29 @@ pub static KIND: Kind = Kind {
     hub: Version::new::<v1::{Kind}>("v1", || KIND.spec_of(&KIND.hub)),
     field_mappings: &[FieldMapping::new(&["size"], &["replicas"])],
 };
+
+/// The operator of `{group}` {Kind}.
+pub struct {Kind};
+
+static IMAGE: OperandImage = OperandImage {
+    variable: "{KIND}_IMAGE",
+    default: "{image}",
+};
+
+static DEFAULTS: WorkloadDefaults = WorkloadDefaults {
+    component: "{kind}",
+    port: 8080,
+    // A non-root user of the image.
+    run_as_user: 101,
+    ..WorkloadDefaults::RESTRICTED
+};
+
+impl Operand for {Kind} {
+    const KIND: &'static Kind = &KIND;
+    const IMAGE: Option<&'static OperandImage> = Some(&IMAGE);
+    type Spec = v1::{Kind}Spec;
+
+    fn plan(&self, spec: v1::{Kind}Spec, settings: &Settings) -> Result<Plan, ValidationError> {
+        Plan::replicated(&DEFAULTS, &IMAGE, spec.workload, settings)
+    }
+}

@@ -1,13 +1,15 @@
-//! HelloWorld (`test.jiaozi.com`): types of its two versions, their bounds, and the field
-//! mapping. Data only.
+//! HelloWorld (`test.jiaozi.com`): web servers with a welcome page and, if the spec has one, a Service. Both
+//! versions of the type, and the plan of the children.
 
+use super::nginx;
+use crate::api::workload::{ReplicatedWorkload, ServiceSpec};
+use crate::api::{BRAND, Status};
+use crate::operators::operand::{Operand, OperandImage, Settings, ValidationError};
+use crate::operators::plan::{Plan, WorkloadDefaults};
 use kube::CustomResource;
+use quartet_versions::{FieldMapping, Kind, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::{BRAND, Status};
-use quartet_versions::{FieldMapping, Kind, Version};
-use super::workload::{ReplicatedWorkload, ServiceSpec};
 
 /// The original version.
 pub mod v1alpha1 {
@@ -64,3 +66,34 @@ pub static KIND: Kind = Kind {
     hub: Version::new::<v1::HelloWorld>("v1", || KIND.spec_of(&KIND.hub)).with_optional_service(),
     field_mappings: &[FieldMapping::new(&["size"], &["replicas"])],
 };
+
+/// The operator of `test.jiaozi.com` HelloWorld.
+pub struct HelloWorld;
+
+/// The image of nginx. Its welcome page is the greeting.
+static IMAGE: OperandImage = OperandImage {
+    variable: "HELLOWORLD_IMAGE",
+    default: "docker.io/nginxinc/nginx-unprivileged:1.28.3-alpine",
+};
+
+/// As nginx, which is its image.
+const DEFAULTS: WorkloadDefaults = WorkloadDefaults {
+    component: "greeter",
+    // Users of the original version select pods by this label.
+    legacy_pod_label: Some("hello_name"),
+    ..nginx::DEFAULTS
+};
+
+impl Operand for HelloWorld {
+    const KIND: &'static Kind = &KIND;
+    const IMAGE: Option<&'static OperandImage> = Some(&IMAGE);
+    type Spec = v1::HelloWorldSpec;
+
+    fn plan(&self, spec: v1::HelloWorldSpec, settings: &Settings) -> Result<Plan, ValidationError> {
+        Ok(Plan {
+            container_port: spec.port.unwrap_or(DEFAULTS.port),
+            service: spec.service.map(Into::into),
+            ..Plan::replicated(&DEFAULTS, &IMAGE, spec.workload, settings)?
+        })
+    }
+}
