@@ -1,4 +1,4 @@
-//! O4: nobody writes who does not hold the lease, or whose lease has run out.
+//! O4: only a holder of the Lease writes, and not after the Lease has expired.
 
 use std::time::Duration;
 
@@ -10,22 +10,21 @@ use super::{Violation, violation};
 /// The duration of a lease.
 const LEASE_DURATION: Duration = Duration::from_secs(15);
 
-/// A write of the lease that was obeyed.
+/// A successful write of the Lease.
 struct Hold<'a> {
-    /// Who wrote it.
+    /// The writer.
     user: &'a str,
-    /// It makes the writer the leader, or keeps it.
+    /// Whether the writer leads after it.
     holds: bool,
-    /// Between these two the API server obeyed.
+    /// The API server wrote it between these two.
     sent: Instant,
     done: Instant,
 }
 
-/// Of managers that take part in an election; one that does not is alone.
+/// Returns the writes without the Lease, of managers that take part in an election.
 pub(crate) fn overlaps(journal: &Journal) -> Vec<Violation> {
     let mut holds: Vec<_> = journal.requests.iter().filter_map(hold).collect();
     if holds.is_empty() {
-        // Without the lease nothing may be written, and nothing is known of who may.
         return vec![violation("O4", "no write of the Lease was seen")];
     }
     holds.sort_by_key(|hold| hold.done);
@@ -37,7 +36,7 @@ pub(crate) fn overlaps(journal: &Journal) -> Vec<Violation> {
         let Some((sent, done)) = write.sent.zip(write.committed.map(|(_, at)| at)) else {
             continue;
         };
-        // The last word on the lease when the write was sent.
+        // The last write of the Lease when the write was sent.
         let before = holds.iter().rev().find(|hold| hold.sent <= sent);
         let may = before.is_some_and(|hold| hold.holds && hold.user == write.user);
         let mine = holds
@@ -45,7 +44,7 @@ pub(crate) fn overlaps(journal: &Journal) -> Vec<Violation> {
             .rev()
             .find(|hold| hold.user == write.user && hold.sent <= done);
         let until = mine.map(|hold| hold.done + LEASE_DURATION);
-        // Somebody else's hold that began before this write was obeyed.
+        // Another one took the Lease before this write succeeded.
         let taken = holds.iter().any(|hold| {
             hold.user != write.user
                 && hold.holds
