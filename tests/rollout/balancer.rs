@@ -17,12 +17,13 @@ use tokio::time::interval;
 /// that responds 503 because it stops is removed at once, as a deleted pod is.
 const FAILURE_THRESHOLD: u32 = 3;
 
+/// The period of the readiness probes.
+const PERIOD: Duration = Duration::from_secs(2);
+
 /// A running balancer; it ends when dropped.
 pub(crate) struct Balancer {
     address: SocketAddr,
     state: Arc<State>,
-    /// The period of the readiness probes.
-    period: Duration,
     accepting: JoinHandle<()>,
 }
 
@@ -65,15 +66,14 @@ impl State {
 }
 
 impl Balancer {
-    /// Starts a balancer without replicas, which probes each replica every `period`.
-    pub(crate) async fn start(period: Duration) -> Self {
+    /// Starts a balancer without replicas.
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let state = Arc::new(State::default());
         Self {
             address: listener.local_addr().unwrap(),
             accepting: tokio::spawn(accept(listener, Arc::clone(&state))),
             state,
-            period,
         }
     }
 
@@ -83,9 +83,9 @@ impl Balancer {
 
     /// Adds a replica; returns once it is ready.
     pub(crate) async fn add(&self, webhooks: SocketAddr, health: SocketAddr) {
-        let (state, period) = (Arc::clone(&self.state), self.period);
+        let state = Arc::clone(&self.state);
         let probing = tokio::spawn(async move {
-            let mut ticks = interval(period);
+            let mut ticks = interval(PERIOD);
             let mut failures = 0;
             loop {
                 ticks.tick().await;

@@ -2,6 +2,7 @@
 //! kubelet does, and by overwriting them.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +11,10 @@ use std::thread;
 use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 /// Issues certificates for 127.0.0.1.
 pub(crate) struct Authority {
@@ -49,18 +53,23 @@ impl Authority {
         }
     }
 
-    /// Returns a client configuration that trusts only this authority.
-    pub(crate) fn client(&self) -> ClientConfig {
+    /// Returns the certificate that the server shows to a client that trusts only this authority.
+    pub(crate) async fn shown_by(&self, server: SocketAddr) -> Vec<u8> {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut client = ClientConfig::builder_with_provider(provider)
+        let client = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        client.alpn_protocols = vec![b"http/1.1".to_vec()];
-        client
+        let stream = TcpStream::connect(server).await.unwrap();
+        let name = ServerName::from(server.ip());
+        let stream = TlsConnector::from(Arc::new(client))
+            .connect(name, stream)
+            .await;
+        let stream = stream.expect("a handshake");
+        stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
     }
 }
 
