@@ -8,12 +8,6 @@ use std::process::Command;
 
 use crate::{assert_none, normal, root};
 
-/// Modules that only tests have, which the image's build does not compile.
-const TESTS_ONLY: [(&str, &str); 2] = [
-    ("src/explorer", "src/lib.rs"),
-    ("src/operators/tests", "src/operators/mod.rs"),
-];
-
 /// `source…` and `target` of every COPY from the context in the stage `build`.
 fn copies(dockerfile: &str) -> Vec<(Vec<String>, String)> {
     let stage = dockerfile.split("AS build\n").nth(1).expect("a stage");
@@ -61,59 +55,6 @@ fn copied(dockerfile: &str) -> BTreeSet<PathBuf> {
         }
     }
     there
-}
-
-/// The targets of `include_str!` and `include_bytes!` in `text`, before its tests.
-fn included(text: &str) -> Vec<&str> {
-    let code = text
-        .split("#[cfg(test)]\nmod tests")
-        .next()
-        .unwrap_or_default();
-    ["include_str!(\"", "include_bytes!(\""]
-        .iter()
-        .flat_map(|name| code.split(name).skip(1))
-        .filter_map(|rest| rest.split('"').next())
-        .collect()
-}
-
-#[test]
-fn the_image_is_built_from_every_file_that_the_sources_include() {
-    for (module, parent) in TESTS_ONLY {
-        let name = module.rsplit('/').next().expect("a name");
-        let parent = fs::read_to_string(root().join(parent)).expect("a source");
-        let is_test_only = ["", "pub(crate) "]
-            .map(|visible| format!("#[cfg(test)]\n{visible}mod {name};"))
-            .iter()
-            .any(|line| parent.contains(line));
-        assert!(is_test_only, "{name}");
-    }
-    let dockerfile = fs::read_to_string(root().join("Dockerfile")).expect("a Dockerfile");
-    let there = copied(&dockerfile);
-    let (mut wrong, mut found) = (Vec::new(), 0);
-    for source in files(&root().join("src")) {
-        let path = source.strip_prefix(root()).expect("below the root");
-        let is_test = TESTS_ONLY
-            .iter()
-            .any(|(module, _)| path.starts_with(module))
-            || path.ends_with("tests.rs");
-        if is_test || path.extension().is_none_or(|it| it != "rs") {
-            continue;
-        }
-        let text = fs::read_to_string(&source).expect("UTF-8");
-        for target in included(&text) {
-            found += 1;
-            let target = normal(&path.parent().expect("a folder").join(target));
-            if !there.contains(&target) {
-                wrong.push(format!(
-                    "{}: {} is not copied",
-                    path.display(),
-                    target.display()
-                ));
-            }
-        }
-    }
-    assert!(found >= 2, "the changelog and project.yaml: {found}");
-    assert_none(wrong);
 }
 
 /// The files of the first layer, with the stubs that its RUN makes, are a workspace to cargo.

@@ -1,7 +1,6 @@
 //! `hack/kind.sh`: a name that the API server, OLM, kubectl or the compiler does not take is refused
 //! before anything is written, and a name that kubectl has is not derived.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -62,21 +61,11 @@ impl Checkout {
         (output.status.code(), said)
     }
 
-    /// Every file with its text.
-    fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        let (mut files, mut folders) = (BTreeMap::new(), vec![self.0.clone()]);
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).expect("a folder") {
-                let path = entry.expect("an entry").path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else {
-                    let text = fs::read(&path).expect("a file");
-                    files.insert(path, text);
-                }
-            }
-        }
-        files
+    /// The checksum of every file.
+    fn files(&self) -> Vec<u8> {
+        let mut sums = Command::new("sh");
+        sums.args(["-c", "find . -type f -exec sha256sum {} + | sort"]);
+        sums.current_dir(&self.0).output().expect("sh runs").stdout
     }
 
     fn text(&self, path: &str) -> String {
