@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::changes;
 use crate::original_operators::{self, assert_adopted, owned, resource_and_children};
 use testkit::{
     DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, POD, SERVICE, TestEnv,
@@ -82,9 +83,7 @@ impl Left {
     /// Resumes the resource, so that our operator reconciles it.
     async fn resume(&self, env: &TestEnv) {
         let resumed = json!({"metadata": {"annotations": {PAUSED: null}}});
-        env.patch(self.kind, &self.name, resumed)
-            .await
-            .expect("patched");
+        changes::patch(env, self.kind, &self.name, resumed).await;
     }
 
     /// Panics unless all children are adopted and their pods were replaced once.
@@ -243,9 +242,7 @@ async fn children_of_the_original_operators_are_adopted_unchanged() {
     assert_eq!(memcached["metadata"]["finalizers"], Value::Null);
 
     // From now on it is an ordinary resource: it can be scaled, and an idle one causes no requests.
-    env.scale(MEMCACHED, "memcached-sample", 1)
-        .await
-        .expect("scaled");
+    changes::scale(&env, MEMCACHED, "memcached-sample", 1).await;
     env.until(MEMCACHED, "memcached-sample", "scaled", |resource| {
         resource["status"]["readyReplicas"] == 1 && is_ready(resource)
     })
@@ -261,7 +258,7 @@ async fn the_service_keeps_its_selector_while_the_new_pods_do_not_start() {
     let endpoints = Endpoints::watch(&env, name).await;
     let nowhere = json!({"v2": {"scheduling": {"nodeSelector": {"nowhere": "true"}}}}).to_string();
     let lost = json!({"metadata": {"annotations": {CONVERSION_DATA: nowhere}}});
-    env.patch(left.kind, name, lost).await.expect("patched");
+    changes::patch(&env, left.kind, name, lost).await;
     let resumed = Instant::now();
     left.resume(&env).await;
     env.until(
@@ -300,7 +297,7 @@ async fn the_service_keeps_its_selector_while_the_new_pods_do_not_start() {
     );
 
     let found = json!({"metadata": {"annotations": {CONVERSION_DATA: null}}});
-    env.patch(left.kind, name, found).await.expect("patched");
+    changes::patch(&env, left.kind, name, found).await;
     env.until_ready(left.kind, name).await;
     for (of, before) in &left.children {
         let after = env.get(*of, name).await.expect("still there");

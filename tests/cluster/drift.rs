@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
+use crate::changes;
 use testkit::{DEPLOYMENT, ELASTIC_WEB, Kind, MEMCACHED, SERVICE, TestEnv};
 
 /// Returns the paths (JSON pointers) of the leaves in `object` that our field manager owns.
@@ -215,10 +216,7 @@ async fn an_edit_of_any_owned_field_of_a_service_is_reverted() {
 #[tokio::test]
 async fn fields_of_other_field_managers_are_kept() {
     let env = TestEnv::start("others").await;
-    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
-        .await
-        .expect("applied");
-    env.until_ready(MEMCACHED, "cache").await;
+    changes::apply_ready(&env, MEMCACHED, "cache", json!({"size": 1})).await;
     let sidecar = json!([
         {"op": "add", "path": "/spec/template/spec/containers/-", "value": {"name": "sidecar", "image": "theirs:1"}},
         {"op": "add", "path": "/metadata/annotations/team", "value": "blue"},
@@ -228,7 +226,7 @@ async fn fields_of_other_field_managers_are_kept() {
         .await
         .expect("patched");
     // A later change of ours must not remove them.
-    env.scale(MEMCACHED, "cache", 2).await.expect("scaled");
+    changes::scale(&env, MEMCACHED, "cache", 2).await;
     let deployment = env
         .until(DEPLOYMENT, "cache", "scaled", |deployment| {
             deployment["status"]["readyReplicas"] == 2
@@ -250,10 +248,7 @@ async fn fields_of_other_field_managers_are_kept() {
 async fn fault_08_deleted_children_are_recreated() {
     let env = TestEnv::start("deleted").await;
     let spec = json!({"image": "nginx:1.17.1", "port": 30011, "singlePodsQPS": 1, "totalQPS": 1});
-    env.apply(&ELASTIC_WEB.object("web", spec))
-        .await
-        .expect("applied");
-    env.until_ready(ELASTIC_WEB, "web").await;
+    changes::apply_ready(&env, ELASTIC_WEB, "web", spec).await;
     for kind in [DEPLOYMENT, SERVICE] {
         let before = env.get(kind, "web").await.expect("the child")["metadata"]["uid"].clone();
         env.delete(kind, "web").await;
@@ -268,15 +263,10 @@ async fn fault_08_deleted_children_are_recreated() {
 #[tokio::test]
 async fn the_label_that_the_watch_selects_by_is_restored_on_the_same_child() {
     let env = TestEnv::start("label").await;
-    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
-        .await
-        .expect("applied");
-    env.until_ready(MEMCACHED, "cache").await;
+    changes::apply_ready(&env, MEMCACHED, "cache", json!({"size": 1})).await;
     let before = env.get(DEPLOYMENT, "cache").await.expect("the child");
     let unlabelled = json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": null}}});
-    env.patch(DEPLOYMENT, "cache", unlabelled)
-        .await
-        .expect("patched");
+    changes::patch(&env, DEPLOYMENT, "cache", unlabelled).await;
     let after = env
         .until(DEPLOYMENT, "cache", "has its label again", |child| {
             child["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "quartet-operator"
@@ -289,10 +279,7 @@ async fn the_label_that_the_watch_selects_by_is_restored_on_the_same_child() {
 #[tokio::test]
 async fn a_status_edited_by_hand_is_corrected() {
     let env = TestEnv::start("status").await;
-    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
-        .await
-        .expect("applied");
-    let ready = env.until_ready(MEMCACHED, "cache").await;
+    let ready = changes::apply_ready(&env, MEMCACHED, "cache", json!({"size": 1})).await;
     env.patch_status(MEMCACHED, "cache", json!({"status": {"readyReplicas": 7}}))
         .await;
     env.until(MEMCACHED, "cache", "has the true count again", |resource| {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use faultproxy::Proxy;
 use serde_json::{Value, json};
 
+use crate::changes;
 use testkit::{DEPLOYMENT, Limit, MEMCACHED, Request, TestEnv, condition, message};
 use testkit::{Manager, sum};
 
@@ -46,10 +47,7 @@ fn longest_pause(applies: &[Request]) -> Duration {
 #[tokio::test]
 async fn a_tool_that_rewrites_a_field_is_reverted_five_times_and_then_reported() {
     let mut env = TestEnv::start("rewriter").await;
-    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
-        .await
-        .expect("applied");
-    env.until_ready(MEMCACHED, "cache").await;
+    changes::apply_ready(&env, MEMCACHED, "cache", json!({"size": 1})).await;
     let deployment = env.get(DEPLOYMENT, "cache").await.expect("the child");
     let ours = image(&deployment).to_owned();
     for turn in 0..2 {
@@ -135,9 +133,7 @@ async fn two_managers_with_different_defaults_do_not_fight_over_child_or_status(
         &[format!("--watch-namespace={}", env.namespace)],
         &[("MEMCACHED_IMAGE", "docker.io/library/memcached:two")],
     );
-    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
-        .await
-        .expect("applied");
+    changes::apply(&env, MEMCACHED, "cache", json!({"size": 1})).await;
     let of = |resource: &str| {
         let requests = env.requests().into_iter();
         let first = requests.filter(|it| it.resource == resource && it.code < 300);

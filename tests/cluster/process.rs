@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::changes;
 use testkit::{
     AT_REST, DEADLINE, ELASTIC_WEB, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX, TestEnv, is_ready,
     load_factor, sum,
@@ -147,10 +148,7 @@ async fn health_readiness_and_metrics_describe_a_working_manager() {
         let (code, body) = env.manager().get("health probes", path).await;
         assert_eq!(code, 200, "{path}: {body}");
     }
-    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
-        .await
-        .expect("applied");
-    env.until_ready(MEMCACHED, "cache").await;
+    changes::apply_ready(&env, MEMCACHED, "cache", json!({"size": 1})).await;
     until_idle(&mut env, 1).await;
     let (code, text) = env.manager().get("metrics", "/metrics").await;
     assert_eq!(code, 200);

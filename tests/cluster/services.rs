@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::changes;
 use testkit::{
     DEPLOYMENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, Request, SERVICE, TestEnv, is_ready,
 };
@@ -67,9 +68,7 @@ async fn an_optional_service_is_created_on_request_and_only_it_is_deleted_later(
         let deployment = env.get(DEPLOYMENT, &dropped).await.expect("a Deployment");
 
         let not_asked_for = json!({"metadata": {"annotations": {CONVERSION_DATA: null}}});
-        env.patch(kind, &dropped, not_asked_for)
-            .await
-            .expect("patched");
+        changes::patch(&env, kind, &dropped, not_asked_for).await;
         env.until_gone(SERVICE, &dropped).await;
         env.until(kind, &dropped, "Ready without", is_ready).await;
 
@@ -109,19 +108,14 @@ async fn an_optional_service_is_created_on_request_and_only_it_is_deleted_later(
 #[tokio::test]
 async fn a_service_can_be_enabled_later_disabled_and_enabled_again() {
     let env = TestEnv::start("service-later").await;
-    env.apply(&NGINX.object("web", json!({"count": 1})))
-        .await
-        .expect("applied");
-    env.until_ready(NGINX, "web").await;
+    changes::apply_ready(&env, NGINX, "web", json!({"count": 1})).await;
     assert!(env.get(SERVICE, "web").await.is_none());
     for port in [80, 8081] {
-        env.patch(NGINX, "web", with_service(&json!({"port": port})))
-            .await
-            .expect("patched");
+        changes::patch(&env, NGINX, "web", with_service(&json!({"port": port}))).await;
         let has_port = move |service: &Value| service["spec"]["ports"][0]["port"] == port;
         env.until(SERVICE, "web", "serves", has_port).await;
         let none = json!({"metadata": {"annotations": {CONVERSION_DATA: null}}});
-        env.patch(NGINX, "web", none).await.expect("patched");
+        changes::patch(&env, NGINX, "web", none).await;
         env.until_gone(SERVICE, "web").await;
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::changes;
 use testkit::{
     DEADLINE, DEPLOYMENT, Limit, MEMCACHED, NGINX, QUOTA, TestEnv, condition, is_ready, message,
 };
@@ -23,9 +24,7 @@ async fn a_quota_of_deployments_is_reported_until_it_is_raised() {
         quota["status"]["hard"]["count/deployments.apps"] == "0"
     })
     .await;
-    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
-        .await
-        .expect("applied");
+    changes::apply(&env, MEMCACHED, "cache", json!({"size": 1})).await;
     env.until_degraded(MEMCACHED, "cache", "QuotaExceeded")
         .await;
     env.apply(&quota(5, 10)).await.expect("applied");
@@ -40,9 +39,7 @@ async fn a_quota_of_pods_is_reported_as_the_deployment_reports_it() {
         quota["status"]["hard"]["pods"] == "1"
     })
     .await;
-    env.apply(&MEMCACHED.object("cache", json!({"size": 3})))
-        .await
-        .expect("applied");
+    changes::apply(&env, MEMCACHED, "cache", json!({"size": 3})).await;
     let resource = env
         .until_degraded(MEMCACHED, "cache", "QuotaExceeded")
         .await;
@@ -129,7 +126,7 @@ async fn a_value_that_the_api_server_or_admission_changes_does_not_start_a_loop(
         "the tested situation occurred: 100u was asked for"
     );
     // A loop would show in the child's resourceVersion and in the requests.
-    env.scale(NGINX, "rewritten", 2).await.expect("scaled");
+    changes::scale(&env, NGINX, "rewritten", 2).await;
     env.until(NGINX, "rewritten", "scaled", |resource| {
         is_ready(resource) && resource["status"]["readyReplicas"] == 2
     })
@@ -157,9 +154,7 @@ async fn a_policy_that_takes_away_the_label_of_a_child_is_named_until_it_ends() 
         return;
     }
     env.start_manager(&[]);
-    env.apply(&NGINX.object("taken", json!({"count": 1})))
-        .await
-        .expect("applied");
+    changes::apply(&env, NGINX, "taken", json!({"count": 1})).await;
     let resource = env.until_degraded(NGINX, "taken", "FieldConflict").await;
     let message = message(&resource, "Degraded");
     assert!(

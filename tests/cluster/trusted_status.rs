@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::changes;
 use testkit::{
     DEADLINE, DEPLOYMENT, ELASTIC_WEB, Kind, Limit, SERVICE, TestEnv, condition, is_degraded,
     is_not_ready_for, is_ready, message,
@@ -155,7 +156,7 @@ async fn a_child_whose_deletion_is_blocked_is_not_ready_until_it_is_recreated() 
             .expect("applied");
         env.until_ready(ELASTIC_WEB, name).await;
         let held = json!({"metadata": {"finalizers": ["example.org/held"]}});
-        env.patch(kind, name, held).await.expect("patched");
+        changes::patch(&env, kind, name, held).await;
         env.delete(kind, name).await;
         let resource = (ELASTIC_WEB, name);
         let (object, _) = env
@@ -172,7 +173,7 @@ async fn a_child_whose_deletion_is_blocked_is_not_ready_until_it_is_recreated() 
     for (name, kind) in [("deployment", DEPLOYMENT), ("service", SERVICE)] {
         let old = env.get(kind, name).await.expect("held")["metadata"]["uid"].clone();
         let free = json!({"metadata": {"finalizers": null}});
-        env.patch(kind, name, free).await.expect("patched");
+        changes::patch(&env, kind, name, free).await;
         env.until_ready(ELASTIC_WEB, name).await;
         let new = env.get(kind, name).await.expect("recreated");
         assert_ne!(new["metadata"]["uid"], old);

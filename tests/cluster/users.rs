@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::changes;
 use testkit::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, TestEnv};
 
 fn succeeds(env: &TestEnv, arguments: &[&str]) -> String {
@@ -188,16 +189,13 @@ async fn kubectl_explain_describes_every_field() {
 #[tokio::test]
 async fn a_paused_resource_is_left_alone_until_it_is_resumed() {
     let env = TestEnv::start("paused").await;
-    env.apply(&NGINX.object("web", json!({"count": 1})))
-        .await
-        .expect("applied");
-    env.until_ready(NGINX, "web").await;
+    changes::apply_ready(&env, NGINX, "web", json!({"count": 1})).await;
     let paused = "quartet-operator.example.com/paused";
     succeeds(
         &env,
         &["annotate", "nginx", "web", &format!("{paused}=true")],
     );
-    env.scale(NGINX, "web", 3).await.expect("scaled");
+    changes::scale(&env, NGINX, "web", 3).await;
     env.until(NGINX, "web", "is reported as paused", |resource| {
         let conditions = resource["status"]["conditions"]
             .as_array()
