@@ -1,11 +1,9 @@
-//! The manager as a process: stopped during its work, started again on existing objects, and its
-//! health and metrics over HTTP.
+//! The manager as a process: stopped during its work, and started again on existing objects.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::changes;
 use testkit::{
     AT_REST, DEADLINE, ELASTIC_WEB, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX, TestEnv, is_ready,
     load_factor, sum,
@@ -139,50 +137,4 @@ async fn sigterm_during_work_stops_the_manager_and_a_restart_finishes_the_work()
         unasked.is_empty(),
         "lines of an idle manager's reconciles at the level info: {unasked:#?}"
     );
-}
-
-#[tokio::test]
-async fn health_readiness_and_metrics_describe_a_working_manager() {
-    let mut env = TestEnv::start("metrics").await;
-    for path in ["/healthz", "/readyz", "/readyz?verbose"] {
-        let (code, body) = env.manager().get("health probes", path).await;
-        assert_eq!(code, 200, "{path}: {body}");
-    }
-    changes::apply_ready(&env, MEMCACHED, "cache", json!({"size": 1})).await;
-    until_idle(&mut env, 1).await;
-    let (code, text) = env.manager().get("metrics", "/metrics").await;
-    assert_eq!(code, 200);
-    let ours = ["controller=\"memcached\""];
-    for (name, labels) in [
-        (
-            "controller_runtime_reconcile_total",
-            &["controller=\"memcached\"", "result=\"success\""][..],
-        ),
-        ("controller_runtime_reconcile_time_seconds_count", &ours),
-        ("workqueue_adds_total", &ours),
-        ("workqueue_queue_duration_seconds_count", &ours),
-        ("workqueue_work_duration_seconds_count", &ours),
-        ("controller_runtime_max_concurrent_reconciles", &ours),
-        ("rest_client_requests_total", &["method=\"PATCH\""]),
-        ("process_resident_memory_bytes", &[]),
-    ] {
-        let value = sum(&text, name, labels);
-        println!("{name}{labels:?} = {value}");
-        assert!(value > 0.0, "{name}{labels:?} is missing or 0:\n{text}");
-    }
-    for name in [
-        "controller_runtime_reconcile_errors_total",
-        "controller_runtime_reconcile_panics_total",
-        "controller_runtime_active_workers",
-        "workqueue_depth",
-    ] {
-        assert!(text.contains(name), "{name} is missing:\n{text}");
-        assert_eq!(sum(&text, name, &[]), 0.0, "{name}:\n{text}");
-    }
-    let others = sum(
-        &text,
-        "controller_runtime_reconcile_total",
-        &["controller=\"nginx\""],
-    );
-    assert_eq!(others, 0.0, "no Nginx exists");
 }

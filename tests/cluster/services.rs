@@ -67,8 +67,7 @@ async fn an_optional_service_is_created_on_request_and_only_it_is_deleted_later(
         let doomed = identity(&env.get(SERVICE, &dropped).await.expect("a Service"));
         let deployment = env.get(DEPLOYMENT, &dropped).await.expect("a Deployment");
 
-        let not_asked_for = json!({"metadata": {"annotations": {CONVERSION_DATA: null}}});
-        changes::patch(&env, kind, &dropped, not_asked_for).await;
+        changes::set_hub_fields(&env, kind, &dropped, Value::Null).await;
         env.until_gone(SERVICE, &dropped).await;
         env.until(kind, &dropped, "Ready without", is_ready).await;
 
@@ -111,11 +110,11 @@ async fn a_service_can_be_enabled_later_disabled_and_enabled_again() {
     changes::apply_ready(&env, NGINX, "web", json!({"count": 1})).await;
     assert!(env.get(SERVICE, "web").await.is_none());
     for port in [80, 8081] {
-        changes::patch(&env, NGINX, "web", with_service(&json!({"port": port}))).await;
+        let service = json!({"v1": {"service": {"port": port}}});
+        changes::set_hub_fields(&env, NGINX, "web", service).await;
         let has_port = move |service: &Value| service["spec"]["ports"][0]["port"] == port;
         env.until(SERVICE, "web", "serves", has_port).await;
-        let none = json!({"metadata": {"annotations": {CONVERSION_DATA: null}}});
-        changes::patch(&env, NGINX, "web", none).await;
+        changes::set_hub_fields(&env, NGINX, "web", Value::Null).await;
         env.until_gone(SERVICE, "web").await;
     }
 }
