@@ -1,6 +1,6 @@
 //! Commands that a user types, and what kubectl prints.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::changes;
 use testkit::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, TestEnv};
