@@ -2,11 +2,9 @@
 //! that refer to it.
 
 use std::convert::Infallible;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use devcluster::AuditLog;
 use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
 use kube::{Client, Config};
 use quartet_operator::certificates::{Metrics, Registered, Resolver, SelfManaged, self_managed};
@@ -21,9 +19,6 @@ use crate::server::{Alternating, serve};
 /// Five times the longest time that is promised here: a rotation, which waits for 30 s.
 const DEADLINE: Duration = Duration::from_secs(90);
 
-/// Verb, resource and response code of a request.
-pub(crate) type Audited = (String, String, u64);
-
 /// A namespace, a webhook configuration and a CRD that name a Service in the namespace, which leads
 /// to this process.
 pub(crate) struct TestEnv {
@@ -32,8 +27,6 @@ pub(crate) struct TestEnv {
     pub(crate) port: u16,
     pub(crate) resolvers: Arc<Alternating>,
     server: JoinHandle<()>,
-    /// The audit log, and what the part that was read says: see [`TestEnv::audited`].
-    audited: Mutex<(AuditLog, Vec<Audited>)>,
 }
 
 /// A running replica, stopped when dropped.
@@ -64,8 +57,6 @@ impl TestEnv {
             "KUBECONFIG is not set: these tests need a cluster, run `make test`"
         );
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let log = std::env::var_os("DEVCLUSTER_AUDIT_LOG").expect("run `make test`");
-        let log = AuditLog::open(Path::new(&log));
         let name = format!("certificates-{test}-{}", std::process::id());
         let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -76,7 +67,6 @@ impl TestEnv {
             server: tokio::spawn(serve(listener, Arc::clone(&resolvers))),
             resolvers,
             name,
-            audited: Mutex::new((log.expect("the audit log"), Vec::new())),
         };
         env.create_objects().await;
         env
@@ -87,12 +77,9 @@ impl TestEnv {
     pub(crate) async fn manager_client(&self) -> Client {
         let mut config = Config::infer().await.unwrap();
         config.default_retry = false;
-        config.auth_info.impersonate = Some(self.user());
+        let user = format!("system:serviceaccount:{}:manager", self.name);
+        config.auth_info.impersonate = Some(user);
         Client::try_from(config).unwrap()
-    }
-
-    pub(crate) fn user(&self) -> String {
-        format!("system:serviceaccount:{}:manager", self.name)
     }
 
     pub(crate) async fn start_replica(&self) -> Replica {
@@ -160,23 +147,6 @@ impl TestEnv {
         api.replace(&self.name, &PostParams::default(), &object)
             .await
             .unwrap();
-    }
-
-    /// Returns verb, resource and response code of the requests of the manager's user in the audit
-    /// log.
-    pub(crate) fn audited(&self) -> Vec<Audited> {
-        let user = self.user();
-        let (log, requests) = &mut *self.audited.lock().unwrap();
-        log.read(
-            |line| line.contains(&user),
-            |event| {
-                if event.impersonated == user {
-                    requests.push((event.verb, event.resource, event.code.into()));
-                }
-            },
-        )
-        .unwrap();
-        requests.clone()
     }
 
     pub(crate) async fn clear(self) {

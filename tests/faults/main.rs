@@ -10,6 +10,4 @@ mod oracles;
 mod private;
 mod rivals;
 mod scenarios;
-#[path = "../support/trusted/mod.rs"]
-mod trusted;
 mod workload;

@@ -1,5 +1,6 @@
 //! What must hold after every scenario; CONTRIBUTING.md, "Faults", has the list. An oracle returns
-//! what is wrong and does not panic, so that one violation hides no other.
+//! what is wrong and does not panic, so that one violation hides no other. `tests/cluster_audit.rs`
+//! checks O10 at the end.
 
 pub(crate) mod process;
 mod rest;
@@ -11,7 +12,6 @@ pub(crate) mod writers;
 use std::time::Duration;
 
 use crate::fixture::Fixture;
-use crate::trusted;
 
 /// Something that must not be.
 #[derive(Debug, Clone)]
@@ -44,23 +44,5 @@ pub(crate) async fn check(fixture: &mut Fixture, hold: Duration) -> Vec<Violatio
     }
     violations.extend(retries::too_many(&journal));
     violations.extend(process::unwell(fixture));
-    violations.extend(ready_too_early(fixture).await);
     violations
-}
-
-/// O10: each status with `Ready=True` was true when it was written.
-async fn ready_too_early(fixture: &Fixture) -> Vec<Violation> {
-    let log = match &fixture.private {
-        Some(private) => private.cluster.audit_log(),
-        None => fixture.env.audit_log().to_owned(),
-    };
-    let namespace = fixture.env.namespace.clone();
-    // Reading the log of a whole run takes seconds, in which other scenarios go on.
-    let checking = tokio::task::spawn_blocking(move || {
-        let report = trusted::check_namespace(&log, &namespace);
-        report.print(&namespace);
-        report
-    });
-    let found = checking.await.expect("no panic").violations.into_iter();
-    found.map(|what| violation("O10", what)).collect()
 }

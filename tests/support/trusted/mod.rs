@@ -14,8 +14,7 @@ mod history;
 mod wanted;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -91,26 +90,13 @@ impl Report {
 pub(crate) fn check(log: &Path) -> Report {
     let mut history = History::open(log);
     history.read(|_| true);
-    report(&history, |_| true)
+    report(&history)
 }
 
-/// Checks one namespace. Calls for many namespaces of one log read each line once.
-pub(crate) fn check_namespace(log: &Path, namespace: &str) -> Report {
-    static HISTORIES: Mutex<BTreeMap<PathBuf, History>> = Mutex::new(BTreeMap::new());
-    let mut histories = HISTORIES.lock().unwrap_or_else(PoisonError::into_inner);
-    let history = histories
-        .entry(log.to_owned())
-        .or_insert_with(|| History::open(log));
-    // Other processes use other namespaces of the same API server.
-    let process = format!("-{}-", std::process::id());
-    history.read(|line| line.contains(&process));
-    report(history, |of| of == namespace)
-}
-
-fn report(history: &History, of_namespace: impl Fn(&str) -> bool) -> Report {
+fn report(history: &History) -> Report {
     let mut report = Report::default();
     let writes = history.status_writes();
-    for write in writes.filter(|write| of_namespace(&write.key.namespace)) {
+    for write in writes {
         report.status_writes += 1;
         if write.is_ready {
             report.checked += 1;
@@ -118,9 +104,7 @@ fn report(history: &History, of_namespace: impl Fn(&str) -> bool) -> Report {
         }
     }
     for (key, versions) in history.children() {
-        if of_namespace(&key.namespace) {
-            check_stamps(&key.to_string(), versions, &mut report);
-        }
+        check_stamps(&key.to_string(), versions, &mut report);
     }
     report
 }

@@ -2,7 +2,6 @@
 //! number and size of allocations, which do not depend on the machine's load.
 //! `make bench-pure`, or `cargo bench --bench pure conversion`.
 
-#[path = "../tests/support/calls.rs"]
 mod calls;
 
 use std::sync::LazyLock;

@@ -1,6 +1,4 @@
-//! Calls of the API server as the webhooks get them, and resources as a reconcile has them, for the
-//! measurements of the pure functions: `benches/pure.rs` times them, `tests/allocations.rs` counts their
-//! allocations.
+//! Calls of the API server as the webhooks get them, and resources as a reconcile has them.
 
 use prometheus_client::registry::Registry;
 use quartet_operator::api::status::Status;
