@@ -12,7 +12,11 @@ const EDITS_OF_ONE: usize = 3;
 fn edits() -> Vec<(Kind, &'static str, Value)> {
     vec![
         (DEPLOYMENT, "/spec/replicas", json!(3)),
-        (DEPLOYMENT, "/spec/strategy/type", json!("Recreate")),
+        (
+            DEPLOYMENT,
+            "/spec/template/spec/containers/0/imagePullPolicy",
+            json!("Always"),
+        ),
         (
             DEPLOYMENT,
             "/metadata/labels/app.kubernetes.io~1instance",

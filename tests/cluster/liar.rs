@@ -161,16 +161,6 @@ async fn a_reconciler_that_writes_ready_too_early_is_found_each_time() {
     liar.write_ready("a", 2).await;
     finds(&["it is being deleted"]);
 
-    // An older generation after a newer one.
-    liar.apply(&second, 1, |_| {}).await;
-    let report = trusted::check(&log);
-    let stamps: Vec<_> = report
-        .violations
-        .iter()
-        .filter(|one| one.contains("was applied over"))
-        .collect();
-    assert_eq!(stamps.len(), 1, "{:#?}", report.violations);
-    report.print("a liar's cluster, in the end");
     // The check of the whole run must not read this log.
     std::fs::remove_file(&log).expect("the audit log");
 }

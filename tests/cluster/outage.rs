@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::changes;
 use crate::shared;
-use testkit::{DEPLOYMENT, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, TestEnv, condition, is_ready};
+use testkit::{DEPLOYMENT, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, TestEnv, is_ready};
 
 /// How long the API server is down: several attempts of each watch.
 const OUTAGE: Duration = Duration::from_secs(5);
@@ -68,40 +68,4 @@ async fn all_resources_converge_after_the_api_server_is_killed_during_changes() 
     assert!(env.get(SERVICE, "m5").await.is_none());
     let exit = env.stop_manager().expect("it ran");
     assert_eq!(exit.code, Some(0), "{}", exit.log);
-}
-
-#[tokio::test]
-async fn without_a_deployment_controller_the_status_reports_the_rollout_as_pending() {
-    let turn = shared::OUTAGES.turn().await;
-    let mut env = TestEnv::on(turn.cluster.environment(), "paused-controllers").await;
-    env.install_crds().await;
-    env.start_manager(&[]);
-    changes::apply_ready(&env, MEMCACHED, "old", json!({"size": 1})).await;
-    turn.cluster
-        .pause(Component::ControllerManager)
-        .expect("it runs");
-    let started = Instant::now();
-    changes::scale(&env, MEMCACHED, "old", 2).await;
-    changes::apply(&env, MEMCACHED, "new", json!({"size": 1})).await;
-    for name in ["old", "new"] {
-        env.until(
-            MEMCACHED,
-            name,
-            "RollingOut for its generation",
-            |resource| {
-                resource["status"]["observedGeneration"] == resource["metadata"]["generation"]
-                    && condition(resource, "Ready").is_some_and(|ready| {
-                        ready["status"] == "False" && ready["reason"] == "RollingOut"
-                    })
-            },
-        )
-        .await;
-    }
-    println!("reported after {:?} (limit: 20 s)", started.elapsed());
-    turn.cluster
-        .resume(Component::ControllerManager)
-        .expect("it runs");
-    for name in ["old", "new"] {
-        env.until_ready(MEMCACHED, name).await;
-    }
 }

@@ -103,18 +103,3 @@ async fn an_optional_service_is_created_on_request_and_only_it_is_deleted_later(
         "no other delete: {requests:?}"
     );
 }
-
-#[tokio::test]
-async fn a_service_can_be_enabled_later_disabled_and_enabled_again() {
-    let env = TestEnv::start("service-later").await;
-    changes::apply_ready(&env, NGINX, "web", json!({"count": 1})).await;
-    assert!(env.get(SERVICE, "web").await.is_none());
-    for port in [80, 8081] {
-        let service = json!({"v1": {"service": {"port": port}}});
-        changes::set_hub_fields(&env, NGINX, "web", service).await;
-        let has_port = move |service: &Value| service["spec"]["ports"][0]["port"] == port;
-        env.until(SERVICE, "web", "serves", has_port).await;
-        changes::set_hub_fields(&env, NGINX, "web", Value::Null).await;
-        env.until_gone(SERVICE, "web").await;
-    }
-}

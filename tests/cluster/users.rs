@@ -1,8 +1,5 @@
 //! Commands that a user types, and what kubectl prints.
 
-use serde_json::json;
-
-use crate::changes;
 use testkit::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, TestEnv};
 
 fn succeeds(env: &TestEnv, arguments: &[&str]) -> String {
@@ -123,33 +120,4 @@ async fn kubectl_explains_the_fields_of_every_kind() {
             "{text}"
         );
     }
-}
-
-#[tokio::test]
-async fn a_paused_resource_is_left_alone_until_it_is_resumed() {
-    let env = TestEnv::start("paused").await;
-    changes::apply_ready(&env, NGINX, "web", json!({"count": 1})).await;
-    let paused = "quartet-operator.example.com/paused";
-    succeeds(
-        &env,
-        &["annotate", "nginx", "web", &format!("{paused}=true")],
-    );
-    changes::scale(&env, NGINX, "web", 3).await;
-    env.until(NGINX, "web", "is reported as paused", |resource| {
-        let conditions = resource["status"]["conditions"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        conditions
-            .iter()
-            .any(|condition| condition["reason"] == "Paused")
-    })
-    .await;
-    let deployment = env.get(DEPLOYMENT, "web").await.expect("the child");
-    assert_eq!(deployment["spec"]["replicas"], 1);
-    succeeds(&env, &["annotate", "nginx", "web", &format!("{paused}-")]);
-    env.until(DEPLOYMENT, "web", "follows again", |child| {
-        child["status"]["readyReplicas"] == 3
-    })
-    .await;
 }

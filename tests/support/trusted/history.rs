@@ -123,11 +123,10 @@ impl History {
         self.status_writes.iter()
     }
 
-    /// Returns the children of all resources, and all other objects of the same kinds.
-    pub(crate) fn children(&self) -> impl Iterator<Item = (&Key, &[Version])> {
+    /// Returns every object with its versions.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = (&Key, &[Version])> {
         let all = self.versions.iter();
-        all.filter(|(key, _)| wanted::operator(&key.plural).is_none())
-            .map(|(key, versions)| (key, versions.as_slice()))
+        all.map(|(key, versions)| (key, versions.as_slice()))
     }
 
     /// Returns the versions of the object when the status was written, the newest first.
