@@ -3,24 +3,20 @@
 #![allow(clippy::disallowed_types)] // the API server runs in real time
 
 mod environment;
-mod load;
-mod objects;
 mod server;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
-use serde_json::json;
 use testkit::load_factor;
 use tokio::time::sleep;
 
 use environment::{TestEnv, until};
-use objects::secret;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() {
-    let env = TestEnv::start("rotation").await;
+    let env = Arc::new(TestEnv::start("rotation").await);
     env.install_validating().await;
     let (one, two) = (env.start_replica().await, env.start_replica().await);
     env.route_to(&[&one, &two]);
@@ -30,17 +26,12 @@ async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() 
     })
     .await;
     env.install_crd().await;
-    let thing = json!({
-        "apiVersion": format!("{}/v1", env.group()), "kind": "Thing", "metadata": {"name": "thing"},
-    });
-    let thing: DynamicObject = serde_json::from_value(thing).unwrap();
     until("a thing is created", async || {
-        let things = env.things("v1");
-        things.create(&PostParams::default(), &thing).await.is_ok()
+        env.create_thing().await.is_ok()
     })
     .await;
     until("it is converted", async || {
-        env.things("v2").get("thing").await.is_ok()
+        env.convert_thing().await.is_ok()
     })
     .await;
     assert_eq!(one.resolver.validity(), two.resolver.validity());
@@ -48,12 +39,8 @@ async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() 
 
     let load = env.load();
     let first = env.secret_data().await.unwrap();
-    let secrets: Api<DynamicObject> = Api::namespaced_with(env.admin.clone(), &env.name, &secret());
     let deleting = Instant::now();
-    secrets
-        .delete("cert", &DeleteParams::default())
-        .await
-        .unwrap();
+    env.api.delete(&env.secret()).await.expect("deleted");
     until(
         "the Secret is recreated with the serving certificate",
         async || {
