@@ -30,11 +30,6 @@ const REPLICA_SET: Kind = Kind {
     kind: "ReplicaSet",
     plural: "replicasets",
 };
-const SECRET: Kind = Kind {
-    api_version: "v1",
-    kind: "Secret",
-    plural: "secrets",
-};
 
 #[tokio::test]
 async fn every_feature_sample_does_what_its_comment_says() {
@@ -57,13 +52,32 @@ async fn every_feature_sample_does_what_its_comment_says() {
         match name {
             "adoption.yaml" => sample.adoption().await,
             "horizontal-pod-autoscaler.yaml" => sample.horizontal_pod_autoscaler().await,
-            "image-pull-secrets.yaml" => sample.image_pull_secrets().await,
+            "image-pull-secrets.yaml" => {
+                let secrets = json!([{"name": "private-registry"}]);
+                sample
+                    .has(MEMCACHED, "private-image", "imagePullSecrets", secrets)
+                    .await;
+            }
             "paused.yaml" => sample.paused().await,
             "pod-disruption-budget.yaml" => sample.pod_disruption_budget().await,
             "pod-security.yaml" => sample.pod_security().await,
-            "scheduling.yaml" => sample.scheduling().await,
-            "service-load-balancer.yaml" => sample.service_load_balancer().await,
-            "service-node-port.yaml" => sample.service_node_port().await,
+            "scheduling.yaml" => {
+                let class = "quartet-operator-sample".into();
+                sample
+                    .has(HELLO_WORLD, "scheduled", "priorityClassName", class)
+                    .await;
+            }
+            // Without an address; the resource is Ready.
+            "service-load-balancer.yaml" => {
+                sample
+                    .has_service(NGINX, "load-balanced", "LoadBalancer")
+                    .await;
+            }
+            "service-node-port.yaml" => {
+                sample
+                    .has_service(HELLO_WORLD, "node-port", "NodePort")
+                    .await;
+            }
             other => panic!("{other} has no check"),
         }
         checked += 1;
@@ -186,25 +200,11 @@ impl Sample<'_> {
         assert_eq!(scale.expect("still there")["spec"]["replicas"], 2);
     }
 
-    async fn image_pull_secrets(&self) {
-        let deployment = self.deployment(MEMCACHED, "private-image").await;
+    /// Asserts that the pods have this field; each value has a unit test.
+    async fn has(&self, kind: Kind, name: &str, field: &str, value: Value) {
+        let deployment = self.deployment(kind, name).await;
         let pods = &deployment["spec"]["template"]["spec"];
-        assert_eq!(
-            pods["imagePullSecrets"],
-            json!([{"name": "private-registry"}])
-        );
-        let container = &pods["containers"][0];
-        assert_eq!(container["imagePullPolicy"], "IfNotPresent");
-        let image = container["image"].as_str().expect("an image");
-        let (registry, _) = image.split_once('/').expect("a registry");
-        let secret = self.env.get(SECRET, "private-registry").await;
-        let secret = secret.expect("the Secret");
-        assert_eq!(secret["type"], "kubernetes.io/dockerconfigjson");
-        assert!(
-            self.text
-                .contains(&format!("{{\"auths\": {{\"{registry}\":")),
-            "the credentials are those of {registry}"
-        );
+        assert_eq!(pods[field], value, "{pods:#}");
     }
 
     async fn paused(&self) {
@@ -261,63 +261,17 @@ impl Sample<'_> {
         assert_eq!(*port, 8080);
     }
 
-    async fn scheduling(&self) {
-        let deployment = self.deployment(HELLO_WORLD, "scheduled").await;
-        let pods = &deployment["spec"]["template"]["spec"];
-        assert_eq!(
-            pods["nodeSelector"],
-            json!({"kubernetes.io/os": "linux"}),
-            "{pods:#}"
-        );
-        assert_eq!(
-            pods["tolerations"],
-            json!([
-                {"key": "dedicated", "operator": "Equal", "value": "web", "effect": "NoSchedule"},
-                {"key": "node.kubernetes.io/unreachable", "operator": "Exists",
-                    "effect": "NoExecute", "tolerationSeconds": 30},
-            ])
-        );
-        let own = &deployment["spec"]["selector"];
-        let spread = |key: &str| {
-            json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": own})
-        };
-        let over = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
-        assert_eq!(
-            pods["topologySpreadConstraints"],
-            json!(over.map(spread)),
-            "{pods:#}"
-        );
-        assert_eq!(pods["priorityClassName"], "quartet-operator-sample");
-    }
-
-    async fn service_load_balancer(&self) {
-        let deployment = self.deployment(NGINX, "load-balanced").await;
-        let service = self.service_of(&deployment, "LoadBalancer").await;
-        assert_eq!(
-            service["status"]["loadBalancer"],
-            json!({}),
-            "the Service has no address, and the resource is Ready"
-        );
-    }
-
-    async fn service_node_port(&self) {
-        let deployment = self.deployment(HELLO_WORLD, "node-port").await;
-        let service = self.service_of(&deployment, "NodePort").await;
-        assert_eq!(service["spec"]["ports"][0]["nodePort"], 30090);
-    }
-
-    /// Returns the Service of this type, at port 80, that selects the pods of a Deployment.
-    async fn service_of(&self, deployment: &Value, type_: &str) -> Value {
-        let name = deployment["metadata"]["name"].as_str().expect("a name");
+    /// Asserts that the resource has a Service of this type that selects its pods.
+    async fn has_service(&self, kind: Kind, name: &str, type_: &str) {
+        let deployment = self.deployment(kind, name).await;
         let service = self.env.get(SERVICE, name).await;
-        let service = service.expect("the Service of a Ready resource");
-        let spec = &service["spec"];
-        assert_eq!(spec["type"], type_);
-        assert_eq!(spec["ports"][0]["port"], 80);
+        let spec = &service.expect("the Service of a Ready resource")["spec"];
+        assert_eq!(
+            (&spec["type"], &spec["ports"][0]["port"]),
+            (&type_.into(), &80.into())
+        );
         let labels = &deployment["spec"]["selector"]["matchLabels"];
         assert_eq!(spec["selector"], *labels);
-        service
     }
 }
 

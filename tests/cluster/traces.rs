@@ -80,7 +80,7 @@ async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
         ),
     ];
     // No collector listens yet: the manager works and logs that once.
-    let (_turn, mut env) = test_env("traces", &environment).await;
+    let (_turn, env) = test_env("traces", &environment).await;
     create(&env, "untraced").await;
     let (away, back) = ("traces cannot be exported", "traces are exported again");
     logged(&env, away, 1).await;
