@@ -64,25 +64,6 @@ async fn fault_42_a_foreign_deployment_is_left_alone_reported_and_later_replaced
 }
 
 #[tokio::test]
-async fn fault_42_a_foreign_service_is_left_alone_and_reported() {
-    let env = TestEnv::start("foreign-service").await;
-    let service = json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "taken"},
-        "spec": {"selector": {"app": "stranger"}, "ports": [{"port": 1234}]},
-    });
-    let before = env.apply(&service).await.expect("applied");
-    let spec = json!({"image": "nginx:1.17.1", "port": 30030, "singlePodsQPS": 1, "totalQPS": 1});
-    changes::apply(&env, ELASTIC_WEB, "taken", spec).await;
-    env.until_degraded(ELASTIC_WEB, "taken", "NameConflict")
-        .await;
-    let after = env.get(SERVICE, "taken").await.expect("still there");
-    assert_eq!(
-        before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"],
-        "untouched"
-    );
-}
-
-#[tokio::test]
 async fn fault_13_a_taken_node_port_is_reported_and_used_once_it_is_free() {
     let env = TestEnv::start("nodeport").await;
     let spec = |port: i32| json!({"image": "nginx:1.17.1", "port": port, "singlePodsQPS": 1, "totalQPS": 1});

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::environment::{LEASE_DURATION, Replica, Work, Write, requests, start_admin, writes};
-use testkit::{DEADLINE, Limit, TestEnv, load_factor, sum};
+use crate::environment::{LEASE_DURATION, Replica, Work, requests, start_admin, writes};
+use testkit::{DEADLINE, Limit, Request, TestEnv, load_factor, sum};
 
 /// From the last write of a leader that receives SIGTERM to the answer to the first write of the next.
 /// `make bench` measures from the signal, on an idle machine.
@@ -28,8 +28,10 @@ async fn test_env(name: &str) -> Arc<TestEnv> {
     Arc::new(TestEnv::without_manager(name).await)
 }
 
-fn of<'a>(writes: &'a [Write], replica: &'a str) -> impl Iterator<Item = &'a Write> {
-    writes.iter().filter(move |write| write.user == replica)
+fn of<'a>(writes: &'a [Request], replica: &'a str) -> impl Iterator<Item = &'a Request> {
+    writes
+        .iter()
+        .filter(move |write| write.impersonated == replica)
 }
 
 /// Waits until this replica has written after `since`, and returns all writes so far.
@@ -38,7 +40,7 @@ async fn until_written(
     env: &TestEnv,
     replica: &Replica,
     since: Timestamp,
-) -> Vec<Write> {
+) -> Vec<Request> {
     let mut limit = Limit::new(2 * DEADLINE);
     loop {
         let writes = writes(log, env);

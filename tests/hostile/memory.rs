@@ -1,4 +1,4 @@
-//! Bodies, headers and unread responses that would take much memory.
+//! Bodies and unread responses that would take much memory.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use futures::future::join_all;
 use serde_json::json;
 use testkit::{Limit, load_factor};
 use tokio::io::AsyncWriteExt as _;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::manager::{Manager, conversion_of, head, list_of, memcached, read_reply};
-use crate::{ADMISSION, CONVERSION, DEADLINE, MIB, MOST_RESIDENT, SOON};
+use crate::{ADMISSION, CONVERSION, DEADLINE, MIB, MOST_RESIDENT};
 
 const CLIENTS: usize = 24;
 
@@ -172,30 +172,4 @@ async fn bad_bodies_of_many_clients_use_bounded_memory() {
         }
         assert!(manager.peak(what) <= MOST_RESIDENT, "{what}");
     }
-}
-
-/// Promise: the header of a client's request costs at most a few kilobytes, so that all of them together
-/// take at most 16 MiB.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unfinished_headers_cost_little() {
-    let manager = Manager::start().await;
-    let before = manager.resident();
-    let clients = (0..400).map(async |number: usize| {
-        let mut stream = manager.connect().await.ok()?;
-        // Longer than the allowed header, and shorter.
-        let length = if number.is_multiple_of(2) {
-            60_000
-        } else {
-            15_000
-        };
-        let header = format!("POST {ADMISSION} HTTP/1.1\r\nx: {}", "x".repeat(length));
-        let _ = timeout(SOON, stream.write_all(header.as_bytes())).await;
-        let _ = stream.flush().await;
-        Some(stream)
-    });
-    let held = join_all(clients).await;
-    sleep(SOON / 4).await;
-    assert!(manager.peak("unfinished headers") <= before + 16 * MIB);
-    assert_eq!(manager.good_call(CONVERSION, &list_of(1)).await.code, 200);
-    drop(held);
 }

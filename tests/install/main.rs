@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use graph::Graph;
-use rendered::{documents, kubectl, overlay, render, repository};
+use rendered::{documents, overlay, render, repository};
 
 /// Overlays that install everything.
 const WHOLE: [&str; 3] = ["default", "certmanager", "given-certificate"];
@@ -223,52 +223,4 @@ fn a_user_overlay_moves_everything_into_another_namespace() {
     let text = Value::from(objects.clone()).to_string();
     assert!(!text.contains("quartet-operator-system"), "{text}");
     assert_eq!(Graph::of(objects).problems(), [""; 0]);
-}
-
-/// kubectl parses YAML 1.1, in which an unquoted `yes` or `12:30` is not a string.
-#[test]
-fn every_manifest_means_the_same_in_yaml_1_1_and_1_2() {
-    let mut folders = ["config", "bundle", "dist"]
-        .map(|it| repository().join(it))
-        .to_vec();
-    let mut files = Vec::new();
-    // Helm templates are not YAML before they are rendered.
-    let chart = repository().join("dist/chart");
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            match path.is_dir() {
-                true if path == chart => {}
-                true => folders.push(path),
-                false => files.push(path),
-            }
-        }
-    }
-    files.retain(|it| it.extension().is_some_and(|it| it == "yaml"));
-    // Objects without a name cannot be annotated; annotating makes kubectl parse the file.
-    files.retain(|it| !it.ends_with("kustomization.yaml") && !it.ends_with("annotations.yaml"));
-    assert!(files.len() > 60, "{} files", files.len());
-    let mut read = kubectl();
-    read.args(["annotate", "--local", "--output=json", "read=true"]);
-    for file in &files {
-        read.arg("--filename").arg(file);
-    }
-    let run = read.output().expect("kubectl runs");
-    assert!(
-        run.status.success(),
-        "{}",
-        String::from_utf8_lossy(&run.stderr)
-    );
-    let seen: Vec<Value> = serde_json::Deserializer::from_slice(&run.stdout)
-        .into_iter()
-        .map(|object| object.expect("JSON"))
-        .collect();
-    let mut expected: Vec<Value> = files.iter().flat_map(|file| documents(file)).collect();
-    for object in &mut expected {
-        object["metadata"]["annotations"]["read"] = "true".into();
-    }
-    assert_eq!(seen.len(), expected.len());
-    for (seen, expected) in seen.iter().zip(&expected) {
-        assert_eq!(seen, expected);
-    }
 }

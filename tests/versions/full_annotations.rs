@@ -3,12 +3,12 @@
 
 use quartet_operator::api::conversion::{ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, OMITTED};
 use quartet_operator::api::{Kind, Version};
-use quartet_operator::packaging::{crd, kinds, sample};
+use quartet_operator::packaging::{kinds, sample};
 use serde_json::{Value, json};
 use testkit::Answer;
 
-use crate::environment::{Form, TestEnv, collection, path};
-use crate::shared::{BOTH_VERSIONS, Exclusive};
+use crate::environment::{TestEnv, collection, path};
+use crate::shared::BOTH_VERSIONS;
 
 const NAMESPACE: &str = "full-annotations";
 /// The message of writes that the schema rejects.
@@ -47,65 +47,6 @@ fn scaled(version: &Version, spec: &Value) -> Value {
     let (field, _) = version.pods.blamed(spec);
     let names = field.split('.').rev();
     names.fold(json!(4), |inner, name| json!({name: inner}))
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn writes_without_space_for_the_other_version_are_rejected_with_a_workaround() {
-    let env = Exclusive::test_env().await;
-    env.create_namespace(NAMESPACE).await;
-    let forms: [(&str, Form); 2] = [("spoke", crd::transition), ("hub", crd::both_versions)];
-    for (stored, form) in forms {
-        env.apply_crds(form).await;
-        env.register_webhooks().await;
-        for kind in kinds() {
-            let hub = collection(kind, &kind.hub, NAMESPACE);
-            let mut sample = hub_sample(kind, "full");
-            sample["metadata"]["annotations"] = full();
-            refused(env.create(&hub, &sample).await, "bytes of annotations");
-            let target = format!("{}?fieldManager=a", in_hub(kind));
-            refused(env.apply(&target, &sample).await, "bytes of annotations");
-
-            // Fields first, annotations later.
-            let sample = hub_sample(kind, "full");
-            let before = env.create(&hub, &sample).await.expect("created")["spec"].clone();
-            let annotated = json!({"metadata": {"annotations": full()}});
-            let answer = env.merge(&in_hub(kind), annotated.clone()).await;
-            refused(answer, "bytes of annotations");
-            let mut applied = json!({"metadata": annotated["metadata"]});
-            applied["apiVersion"] = json!(kind.api_version(&kind.hub));
-            applied["kind"] = json!(kind.kind);
-            applied["metadata"]["name"] = json!("full");
-            refused(env.apply(&target, &applied).await, "bytes of annotations");
-            // The API server counts the conversion data itself.
-            refused(
-                env.merge(&in_spoke(kind), annotated.clone()).await,
-                "Too long",
-            );
-            let spec = env.get(&in_hub(kind)).await.expect("the object")["spec"].take();
-            assert_eq!(spec, before);
-            // Annotations with enough space are accepted and kept over a label in the original
-            // version.
-            let some = json!({"metadata": {"annotations": {"note": "x".repeat(200_000)}}});
-            env.merge(&in_hub(kind), some).await.expect("annotated");
-            let label = json!({"metadata": {"labels": {"a": "b"}}});
-            env.merge(&in_spoke(kind), label).await.expect("labelled");
-            let spec = env.get(&in_hub(kind)).await.expect("the object")["spec"].take();
-            assert_eq!(spec, before, "{kind:?} stored in the {stored}");
-            env.delete(&in_hub(kind)).await.expect("deleted");
-
-            // Annotations first, fields later.
-            let mut sample = sample::sample(kind, &kind.spoke).expect("a sample");
-            sample["metadata"] = json!({"name": "full", "annotations": full()});
-            let spoke = collection(kind, &kind.spoke, NAMESPACE);
-            env.create(&spoke, &sample).await.expect("created");
-            let patch = json!({"spec": {"podSecurity": "Restricted"}});
-            refused(
-                env.merge(&in_hub(kind), patch).await,
-                "bytes of annotations",
-            );
-            env.delete(&in_spoke(kind)).await.expect("deleted");
-        }
-    }
 }
 
 /// Creates objects that an earlier version of the webhook would have accepted, before one is
