@@ -1,8 +1,6 @@
 //! Adoption: children that the four original operators created are kept as the same objects, with
 //! their immutable selectors. `tests/e2e/adoption.rs` sends requests to their pods meanwhile.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
 
 use crate::changes;
@@ -18,7 +16,6 @@ const REPLICA_SET: Kind = Kind {
     plural: "replicasets",
 };
 const PAUSED: &str = "quartet-operator.example.com/paused";
-const CONVERSION_DATA: &str = "quartet-operator.example.com/conversion-data";
 
 /// A resource of an original operator and the children that it had created when it was stopped.
 struct Left {
@@ -164,58 +161,4 @@ async fn children_of_the_original_operators_are_adopted_unchanged() {
     })
     .await;
     left[0].assert_all_adopted(&env).await;
-}
-
-#[tokio::test]
-async fn the_service_keeps_its_selector_while_the_new_pods_do_not_start() {
-    let env = TestEnv::start("old-service").await;
-    let left = create(&env, ELASTIC_WEB, 30051).await;
-    let name = left.name.as_str();
-    let nowhere = json!({"v2": {"scheduling": {"nodeSelector": {"nowhere": "true"}}}}).to_string();
-    let lost = json!({"metadata": {"annotations": {CONVERSION_DATA: nowhere}}});
-    changes::patch(&env, left.kind, name, lost).await;
-    let resumed = Instant::now();
-    left.resume(&env).await;
-    env.until(
-        DEPLOYMENT,
-        name,
-        "has a pod that does not start",
-        |deployment| {
-            deployment["status"]["updatedReplicas"] == 1
-                && deployment["status"]["unavailableReplicas"] == 1
-        },
-    )
-    .await;
-    env.until(left.kind, name, "reports RollingOut", |resource| {
-        resource["status"]["conditions"][0]["reason"] == "RollingOut"
-    })
-    .await;
-    let (_, before) = &left.children[1];
-    let service = env.get(SERVICE, name).await.expect("the Service");
-    assert_eq!(before["spec"], service["spec"], "untouched");
-    let asked = env.requests();
-    let of_service = asked
-        .iter()
-        .filter(|request| request.resource == "services");
-    let of_service: Vec<_> = of_service
-        .map(|request| (&*request.verb, request.code))
-        .collect();
-    assert!(
-        of_service.starts_with(&[("patch", 409), ("get", 200)]),
-        "{of_service:?}"
-    );
-    // Two requests each time; 12 s is 15 s with its jitter.
-    let most = 2 * (2 + resumed.elapsed().as_secs() / 12);
-    assert!(
-        of_service.len() as u64 <= most,
-        "more often than every 15 s: {of_service:?}"
-    );
-
-    let found = json!({"metadata": {"annotations": {CONVERSION_DATA: null}}});
-    changes::patch(&env, left.kind, name, found).await;
-    env.until_ready(left.kind, name).await;
-    for (of, before) in &left.children {
-        let after = env.get(*of, name).await.expect("still there");
-        assert_adopted(before, &after);
-    }
 }

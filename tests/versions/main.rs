@@ -5,6 +5,8 @@
 mod annotations;
 mod both;
 mod environment;
+#[path = "../support/etcd.rs"]
+mod etcd;
 mod finalizers;
 mod full_annotations;
 mod many;

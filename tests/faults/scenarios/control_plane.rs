@@ -6,11 +6,10 @@ use std::time::Duration;
 use devcluster::Component;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use super::Scenario;
+use crate::etcd::Etcd;
 use crate::fixture::Fixture;
 
 /// After the API server is back.
@@ -59,11 +58,11 @@ async fn paused(fixture: &mut Fixture, component: Component, seconds: u64) {
 async fn compacted(fixture: &mut Fixture) {
     let cluster = fixture.cluster();
     fixture.work().await;
-    let etcd = Etcd(cluster.etcd_url());
-    let (revision, _) = etcd.header().await;
+    let etcd = Etcd::at(&cluster.etcd_url());
+    let (revision, _) = header(&etcd).await;
     let compaction = json!({"revision": revision, "physical": true});
-    etcd.call("kv/compaction", compaction).await;
-    etcd.call("maintenance/defragment", json!({})).await;
+    etcd.call("kv/compaction", &compaction).await;
+    etcd.call("maintenance/defragment", &json!({})).await;
     cluster.kill(Component::ApiServer);
     restart(fixture, Component::ApiServer).await;
     fixture.converge_within(CONVERGES_WITHIN).await;
@@ -71,16 +70,16 @@ async fn compacted(fixture: &mut Fixture) {
 
 async fn full(fixture: &mut Fixture) {
     const LONG: Duration = Duration::from_secs(120);
-    let etcd = Etcd(fixture.cluster().etcd_url());
-    let (_, member) = etcd.header().await;
+    let etcd = Etcd::at(&fixture.cluster().etcd_url());
+    let (_, member) = header(&etcd).await;
     let alarm = |action: &str| json!({"action": action, "memberID": member, "alarm": "NOSPACE"});
     // Nobody else can write either, so the user writes before, while the manager is paused.
     assert!(fixture.env.manager().signal("-STOP"));
     fixture.work().await;
-    etcd.call("maintenance/alarm", alarm("ACTIVATE")).await;
+    etcd.call("maintenance/alarm", &alarm("ACTIVATE")).await;
     assert!(fixture.env.manager().signal("-CONT"));
     sleep(LONG).await;
-    etcd.call("maintenance/alarm", alarm("DEACTIVATE")).await;
+    etcd.call("maintenance/alarm", &alarm("DEACTIVATE")).await;
     // The ReplicaSet controller of 1.36.3 then fails a sync with "read version: 438 is not as
     // new as written version: 443" (pkg/controller/replicaset/replica_set.go) and was seen not
     // to sync again for ten minutes: pods that are Ready are not counted until it is restarted.
@@ -89,35 +88,9 @@ async fn full(fixture: &mut Fixture) {
     fixture.converge_within(LONG).await;
 }
 
-/// etcd's JSON gateway (etcd.io, "gRPC gateway").
-struct Etcd(String);
-
-impl Etcd {
-    /// The current revision and the member's number, as texts.
-    async fn header(&self) -> (Value, Value) {
-        let answer = self.call("kv/range", json!({"key": "YQ=="})).await;
-        let header = &answer["header"];
-        (header["revision"].clone(), header["member_id"].clone())
-    }
-
-    async fn call(&self, method: &str, body: Value) -> Value {
-        let address = self.0.trim_start_matches("http://");
-        let body = body.to_string();
-        let request = format!(
-            "POST /v3/{method} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        let called = async {
-            let mut stream = TcpStream::connect(address).await?;
-            stream.write_all(request.as_bytes()).await?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await?;
-            std::io::Result::Ok(answer)
-        };
-        let called = tokio::time::timeout(Duration::from_secs(60), called).await;
-        let answer = called.expect("in time").expect("etcd answers");
-        assert!(answer.starts_with("HTTP/1.1 200"), "{method}: {answer}");
-        let (_, body) = answer.split_once("\r\n\r\n").expect("a head");
-        serde_json::from_str(body.trim()).unwrap_or_default()
-    }
+/// The current revision and the member's number, as texts.
+async fn header(etcd: &Etcd) -> (Value, Value) {
+    let answer = etcd.call("kv/range", &json!({"key": "YQ=="})).await;
+    let header = &answer["header"];
+    (header["revision"].clone(), header["member_id"].clone())
 }

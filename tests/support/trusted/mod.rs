@@ -43,16 +43,6 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Adds the findings of another log.
-    pub(crate) fn add(&mut self, other: Report) {
-        self.status_writes += other.status_writes;
-        self.checked += other.checked;
-        self.races.extend(other.races);
-        self.rewritten.extend(other.rewritten);
-        self.unknown.extend(other.unknown);
-        self.violations.extend(other.violations);
-    }
-
     /// Prints the counts and their details.
     pub(crate) fn print(&self, of_what: &str) {
         for (what, list) in [
