@@ -1,7 +1,6 @@
-//! A private API server, which serves one kind in both versions and calls the replicas for it
-//! through the balancer.
+//! A private API server, which serves one kind in both versions and calls the replicas for it through
+//! their Service. Without kube-proxy, it connects to an endpoint itself.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +8,10 @@ use std::time::Duration;
 use devcluster::{Cluster, Options};
 use k8s_openapi::ByteString;
 use quartet_operator::api::Kind;
+use quartet_operator::names::{NAMESPACE, WEBHOOK_SERVICE};
 use quartet_operator::packaging::{crd, kinds, webhook};
 use serde_json::json;
-
-use testkit::{Answer, DEADLINE, Limit, Retries};
+use testkit::{Answer, DEADLINE, Limit, Retries, own_address};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
@@ -41,32 +40,59 @@ impl ApiServer {
         let starting = || Cluster::start_api_server(Options::default());
         let started = tokio::task::spawn_blocking(starting).await.unwrap();
         let cluster = started.expect("an API server");
+        let api = testkit::ApiServer::of(&cluster.kubeconfig(), Retries::None).await;
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+        api.create("/api/v1/namespaces", &namespace)
+            .await
+            .expect("a namespace");
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": WEBHOOK_SERVICE},
+            "spec": {"ports": [{"name": "webhook-server", "port": 443}]},
+        });
+        let services = format!("/api/v1/namespaces/{NAMESPACE}/services");
+        api.create(&services, &service).await.expect("a Service");
         Self {
-            api: testkit::ApiServer::of(&cluster.kubeconfig(), Retries::None).await,
+            api,
             cluster: Arc::new(cluster),
         }
+    }
+
+    /// Adds a replica to the Service.
+    pub(crate) async fn add_endpoint(&self, port: u16) {
+        let slice = json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {
+                "name": format!("port-{port}"),
+                "labels": {"kubernetes.io/service-name": WEBHOOK_SERVICE},
+            },
+            "addressType": "IPv4", "endpoints": [{"addresses": [own_address()]}],
+            "ports": [{"name": "webhook-server", "port": port}],
+        });
+        let created = self.api.create(&slices(), &slice).await;
+        created.expect("an endpoint");
+    }
+
+    pub(crate) async fn remove_endpoint(&self, port: u16) {
+        let removed = self.api.delete(&format!("{}/port-{port}", slices())).await;
+        removed.expect("removed");
     }
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         Path::new(&self.cluster.kubeconfig()).to_owned()
     }
 
-    /// Makes it call `webhooks`; returns when it does, and has one object.
-    pub(crate) async fn call(&self, webhooks: SocketAddr, authority: &Authority) {
-        let bundle = ByteString(authority.pem().into_bytes());
-        let client_config =
-            |path: &str| json!({"url": format!("https://{webhooks}{path}"), "caBundle": bundle});
-        let kinds: Vec<&Kind> = kinds()
-            .into_iter()
-            .filter(|kind| kind.kind == "Memcached")
-            .collect();
+    /// Makes it call the webhooks; returns when it does, and has one object.
+    pub(crate) async fn call_webhooks(&self, authority: &Authority) {
+        let bundle = json!(ByteString(authority.pem().into_bytes()));
+        let mut kinds: Vec<&Kind> = kinds();
+        kinds.retain(|kind| kind.kind == "Memcached");
         let mut crd = serde_json::to_value(crd::both_versions(kinds[0])).unwrap();
-        crd["spec"]["conversion"]["webhook"]["clientConfig"] = client_config("/convert");
+        crd["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = bundle.clone();
         let mut configuration =
             serde_json::to_value(webhook::validating_webhook_configuration(&kinds)).unwrap();
         for webhook in configuration["webhooks"].as_array_mut().unwrap() {
-            let path = webhook["clientConfig"]["service"]["path"].take();
-            webhook["clientConfig"] = client_config(path.as_str().unwrap());
+            webhook["clientConfig"]["caBundle"] = bundle.clone();
             webhook["timeoutSeconds"] = json!(30);
         }
         let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -111,6 +137,10 @@ impl ApiServer {
         }
         Load { clients, sender }
     }
+}
+
+fn slices() -> String {
+    format!("/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices")
 }
 
 /// Clients of the API server.

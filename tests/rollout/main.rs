@@ -1,9 +1,8 @@
-//! No call fails while managers, behind a load balancer and under the load of a real API server, are
-//! stopped and started, or get new certificates.
+//! No call fails while managers under the load of a real API server are stopped and started, or get
+//! new certificates.
 #![allow(clippy::disallowed_types)] // processes run in real time
 
 mod api_server;
-mod balancer;
 mod certificates;
 
 use std::net::SocketAddr;
@@ -14,13 +13,14 @@ use testkit::{DEADLINE, Exit, Limit, Manager, POLL, http, load_factor};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::api_server::ApiServer;
-use crate::balancer::Balancer;
 use crate::certificates::{Authority, Folder, Pair};
 
 /// Number of restarts, unless `ROLLING_RESTARTS` is set.
 const RESTARTS: usize = 3;
 /// The `terminationGracePeriodSeconds: 10` of the scaffold's manifest.
 const GRACE_PERIOD: Duration = Duration::from_secs(10);
+/// The time after SIGTERM in which the Service still leads to a replica.
+const LISTED_FOR: Duration = Duration::from_secs(2);
 /// Time between two replacements of a certificate. Ten seconds, in which the manager reads the files, are
 /// not a multiple of it; otherwise every read could be in the middle of a replacement.
 const PERIOD: Duration = Duration::from_millis(1070);
@@ -30,13 +30,13 @@ const SHOWN: usize = 3;
 /// A manager process that serves webhooks.
 struct Replica {
     manager: Manager,
-    webhooks: SocketAddr,
     health: SocketAddr,
+    port: u16,
 }
 
 impl Replica {
-    /// Starts a manager that has nothing to reconcile, and waits until the balancer finds it ready.
-    async fn start(api_server: &ApiServer, certificates: &Folder, balancer: &Balancer) -> Self {
+    /// Starts a manager that has nothing to reconcile, and adds it to the Service when it is ready.
+    async fn start(api_server: &ApiServer, certificates: &Folder) -> Self {
         let flags = [
             "--enable-webhooks=true".to_owned(),
             "--webhook-port=0".to_owned(),
@@ -45,22 +45,27 @@ impl Replica {
         ];
         let manager = Manager::start(&api_server.kubeconfig(), &flags);
         let address = async |purpose| manager.address_of(purpose).await.parse().unwrap();
-        let health = address("health probes").await;
+        let health: SocketAddr = address("health probes").await;
         let webhooks: SocketAddr = address("webhooks").await;
-        // It listens on all interfaces.
-        let webhooks = ([127, 0, 0, 1], webhooks.port()).into();
-        balancer.add(webhooks, health).await;
+        let mut limit = Limit::new(DEADLINE);
+        while http::probe(health, "/readyz").await != Some(200) {
+            limit.pause(|| manager.log()).await;
+        }
+        api_server.add_endpoint(webhooks.port()).await;
         Replica {
             manager,
-            webhooks,
             health,
+            port: webhooks.port(),
         }
     }
 
-    /// Sends SIGTERM and returns how the process exited.
-    async fn stop(self) -> Exit {
-        let stopped = tokio::task::spawn_blocking(|| self.manager.stop()).await;
-        stopped.unwrap()
+    /// Sends SIGTERM, and removes the endpoint a while later, as Kubernetes does. Returns how the process
+    /// exited.
+    async fn stop(self, api_server: &ApiServer) -> Exit {
+        let stopping = tokio::task::spawn_blocking(|| self.manager.stop());
+        sleep(LISTED_FOR).await;
+        api_server.remove_endpoint(self.port).await;
+        stopping.await.unwrap()
     }
 }
 
@@ -79,19 +84,15 @@ async fn rolling_restarts_fail_no_call() {
     let restarts = restarts.map_or(RESTARTS, |number| number.parse().expect("a number"));
     let (api_server, authority) = (ApiServer::start().await, Authority::new());
     let folder = Folder::new(&authority.issue());
-    let balancer = Balancer::start().await;
     let mut replicas = Vec::new();
     for _ in 0..2 {
-        replicas.push(Replica::start(&api_server, &folder, &balancer).await);
+        replicas.push(Replica::start(&api_server, &folder).await);
     }
-    api_server.call(balancer.address(), &authority).await;
+    api_server.call_webhooks(&authority).await;
     let load = api_server.load();
     for _ in 0..restarts {
         // The old one is stopped first, the harder case: one replica is left meanwhile.
-        let old = replicas.remove(0);
-        let webhooks = old.webhooks;
-        let exit = old.stop().await;
-        balancer.remove(webhooks);
+        let exit = replicas.remove(0).stop(&api_server).await;
         println!("stopped after {:?}: {:?}", exit.took, phases(&exit));
         assert_eq!(exit.code, Some(0), "{}", exit.log);
         let limit = GRACE_PERIOD.mul_f64(load_factor());
@@ -104,7 +105,7 @@ async fn rolling_restarts_fail_no_call() {
             "servers",
         ];
         assert_eq!(phases(&exit), expected, "{}", exit.log);
-        replicas.push(Replica::start(&api_server, &folder, &balancer).await);
+        replicas.push(Replica::start(&api_server, &folder).await);
     }
     load.none_failed().await;
 
@@ -116,7 +117,7 @@ async fn rolling_restarts_fail_no_call() {
         assert!(!limit.is_over(), "still ready");
         sleep(POLL).await;
     }
-    let exit = last.stop().await;
+    let exit = last.stop(&api_server).await;
     assert_eq!(exit.code, Some(1), "{}", exit.log);
     let log = &exit.log;
     assert!(log.contains("a second signal, SIGTERM"), "{log}");
@@ -133,7 +134,7 @@ async fn replaced(replica: &Replica, authority: &Authority, mut replace: impl Fn
         ticks.tick().await;
         let pair = authority.issue();
         tokio::task::block_in_place(|| replace(&pair));
-        let certificate = authority.shown_by(replica.webhooks).await;
+        let certificate = authority.shown_at(replica.port).await;
         if !shown.contains(&certificate) {
             shown.push(certificate);
         }
@@ -146,12 +147,11 @@ async fn replaced(replica: &Replica, authority: &Authority, mut replace: impl Fn
 async fn certificates_replaced_every_second_fail_no_call() {
     let (api_server, authority) = (ApiServer::start().await, Authority::new());
     let mut folders = [(); 2].map(|()| Folder::new(&authority.issue()));
-    let balancer = Balancer::start().await;
     let mut replicas = Vec::new();
     for folder in &folders {
-        replicas.push(Replica::start(&api_server, folder, &balancer).await);
+        replicas.push(Replica::start(&api_server, folder).await);
     }
-    api_server.call(balancer.address(), &authority).await;
+    api_server.call_webhooks(&authority).await;
     let load = api_server.load();
     let [one, other] = &mut folders;
     tokio::join!(
@@ -160,6 +160,6 @@ async fn certificates_replaced_every_second_fail_no_call() {
     );
     load.none_failed().await;
     for replica in replicas {
-        assert_eq!(replica.stop().await.code, Some(0));
+        assert_eq!(replica.stop(&api_server).await.code, Some(0));
     }
 }
