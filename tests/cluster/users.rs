@@ -114,7 +114,9 @@ async fn kubectl_explains_the_fields_of_every_kind() {
         (ELASTIC_WEB, "singlePodsQPS"),
         (HELLO_WORLD, "size"),
     ] {
-        let text = succeeds(&env, &["explain", &format!("{}.spec.{field}", kind.plural)]);
+        let path = format!("{}.spec.{field}", kind.plural);
+        let version = format!("--api-version={}", kind.api_version);
+        let text = succeeds(&env, &["explain", &path, &version]);
         assert!(
             text.contains("DESCRIPTION:") && text.contains("FIELD: "),
             "{text}"
