@@ -188,16 +188,6 @@ fn an_image_without_a_digest_is_an_error_and_nothing_is_written() {
     assert!(!folder.exists());
 }
 
-#[test]
-fn a_default_channel_that_does_not_exist_is_rejected() {
-    let (made, said) = make(&["bundle", "CHANNELS=stable", "DEFAULT_CHANNEL=fast"]);
-    assert!(!made);
-    assert!(
-        said.contains("\"fast\" is none of the channels stable"),
-        "{said}"
-    );
-}
-
 /// Makes a schema strict as kubeconform's converter of CRDs (`openapi2jsonschema.py`) does, at the root too.
 fn make_strict(schema: &mut Value) {
     if let Value::Object(members) = schema {

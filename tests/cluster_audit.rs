@@ -34,28 +34,21 @@ fn logs() -> Vec<PathBuf> {
 
 #[test]
 fn every_ready_status_was_true_when_it_was_written() {
-    let mut sum = trusted::Report::default();
-    let logs = logs();
-    for log in &logs {
-        let report = trusted::check(log);
-        let name = log.file_stem().unwrap_or_default().to_string_lossy();
-        report.print(&name);
-        sum.add(report);
+    let (mut checked, mut violations) = (0, Vec::new());
+    for log in logs() {
+        let report = trusted::check(&log);
+        report.print(&log.file_stem().unwrap_or_default().to_string_lossy());
+        checked += report.checked;
+        violations.extend(report.violations);
     }
     println!(
-        "{} API servers: {} status writes, {} with Ready=True compared, {} violations, {} races, \
-         {} unknown",
-        logs.len(),
-        sum.status_writes,
-        sum.checked,
-        sum.violations.len(),
-        sum.races.len(),
-        sum.unknown.len(),
+        "{checked} statuses with Ready=True, {} violations",
+        violations.len()
     );
     if std::env::var_os(WHOLE_RUN).is_some() {
-        assert!(sum.checked > 0, "no manager ran");
+        assert!(checked > 0, "no manager ran");
     }
-    assert!(sum.violations.is_empty(), "{:#?}", sum.violations);
+    assert!(violations.is_empty(), "{violations:#?}");
 }
 
 /// Returns the requests of managers in these logs.

@@ -12,9 +12,7 @@ use quartet_operator::api::conversion::{convert, hub_spec};
 use quartet_operator::operators::{OPERATORS, Settings};
 use quartet_operator::webhook::{Handlers, Metrics, paths};
 use quartet_operator_fuzz::resources::{Sample, resource};
-use quartet_operator_fuzz::{is_answered, is_json, reviews};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use quartet_operator_fuzz::{is_json, reviews};
 use serde_json::Value;
 
 static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| {
@@ -33,12 +31,12 @@ static PATHS: LazyLock<Vec<String>> = LazyLock::new(|| {
 
 fuzz_target!(|input: &[u8]| {
     if is_json(input) {
-        let uid = uid_in(input);
+        let uid = reviews::uid_in(input, reviews::ADMISSION);
         let path = &PATHS[input.len() % PATHS.len()];
         answer(path, input, uid.as_deref());
     } else if let Ok((review, sample)) = reviews::admission(&mut Unstructured::new(input)) {
         let body = review.to_string();
-        let uid = uid_in(body.as_bytes());
+        let uid = reviews::uid_in(body.as_bytes(), reviews::ADMISSION);
         let path = paths::validate(sample.kind, sample.version);
         let response = answer(&path, body.as_bytes(), uid.as_deref());
         if response["allowed"] == true {
@@ -46,34 +44,6 @@ fuzz_target!(|input: &[u8]| {
         }
     }
 });
-
-/// Returns the UID that a response must have.
-fn uid_in(body: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Review {
-        api_version: String,
-        kind: String,
-        request: Request,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    #[allow(dead_code, reason = "their types decide whether it is a review")]
-    struct Request {
-        uid: String,
-        operation: Option<String>,
-        sub_resource: Option<String>,
-        name: Option<String>,
-        object: Option<IgnoredAny>,
-        old_object: Option<IgnoredAny>,
-        #[serde(rename = "desiredAPIVersion")]
-        desired: Option<String>,
-        objects: Option<IgnoredAny>,
-    }
-    let review: Review = serde_json::from_str(std::str::from_utf8(body).ok()?).ok()?;
-    let is_review = review.api_version == "admission.k8s.io/v1" && review.kind == "AdmissionReview";
-    Some(review.request.uid).filter(|uid| is_review && is_answered(uid))
-}
 
 /// Returns the response, or null if the body is not a review.
 fn answer(path: &str, body: &[u8], uid: Option<&str>) -> Value {

@@ -1,5 +1,5 @@
 //! Bodies of conversion calls. Invariants: every body gets a response; a review gets one with its
-//! UID; every object of ours is converted, and only the allowed parts of it change.
+//! UID; every object of ours is converted as alone.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -7,16 +7,14 @@ use std::sync::LazyLock;
 use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use prometheus_client::registry::Registry;
-use quartet_operator::api::DATA_ANNOTATION;
 use quartet_operator::api::conversion::convert;
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::operators::OPERATORS;
 use quartet_operator::webhook::{Handlers, Metrics, paths};
-use quartet_operator_fuzz::{is_answered, is_json, reviews};
+use quartet_operator_fuzz::{is_json, reviews};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| {
     let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
@@ -34,30 +32,6 @@ fuzz_target!(|input: &[u8]| {
 
 /// The length of the longest object that is converted, in bytes.
 const LONGEST: usize = 7 << 20;
-
-/// The part of a review that is needed for a response with its UID.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Review {
-    api_version: String,
-    kind: String,
-    request: Request,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[allow(dead_code, reason = "their types decide whether it is a review")]
-struct Request {
-    uid: String,
-    operation: Option<String>,
-    sub_resource: Option<String>,
-    name: Option<String>,
-    object: Option<IgnoredAny>,
-    old_object: Option<IgnoredAny>,
-    #[serde(rename = "desiredAPIVersion")]
-    desired: Option<String>,
-    objects: Option<IgnoredAny>,
-}
 
 /// A valid review.
 #[derive(Deserialize)]
@@ -91,15 +65,8 @@ struct Outcome {
     message: Option<String>,
 }
 
-fn uid_in(body: &[u8]) -> Option<String> {
-    let review: Review = serde_json::from_str(std::str::from_utf8(body).ok()?).ok()?;
-    let is_review =
-        review.api_version == "apiextensions.k8s.io/v1" && review.kind == "ConversionReview";
-    Some(review.request.uid).filter(|uid| is_review && is_answered(uid))
-}
-
 fn check(body: &[u8]) {
-    let uid = uid_in(body);
+    let uid = reviews::uid_in(body, reviews::CONVERSION);
     let (status, bytes) = HANDLERS.answer(paths::CONVERT, body).expect("an endpoint");
     assert!(
         bytes.len() <= 4096 + 16 * body.len(),
@@ -158,30 +125,8 @@ fn check_success(request: &WholeRequest, converted: &[Box<RawValue>]) {
         for member in ["kind", "status"] {
             assert_eq!(there.get(member), object.get(member));
         }
-        assert_eq!(others(&there), others(object), "the metadata changed");
         let (kind, to) = task(&request.desired, object).expect("only ours are converted");
         let expected = convert(kind, object.clone(), to).expect("is converted");
         assert_eq!(there, expected.object);
     }
-}
-
-/// Returns the metadata without our annotation, and without empty annotations. An object without metadata is
-/// answered with empty ones: the API server needs them.
-fn others(object: &Value) -> Value {
-    let mut metadata = object.get("metadata").cloned().unwrap_or_default();
-    if metadata.is_null() {
-        metadata = json!({});
-    }
-    if let Some(members) = metadata.as_object_mut() {
-        if let Some(Value::Object(annotations)) = members.get_mut("annotations") {
-            annotations.remove(DATA_ANNOTATION);
-        }
-        let is_empty = members.get("annotations").is_some_and(|annotations| {
-            annotations.is_null() || annotations.as_object().is_some_and(|it| it.is_empty())
-        });
-        if is_empty {
-            members.remove("annotations");
-        }
-    }
-    metadata
 }

@@ -13,7 +13,7 @@ use quartet_operator::controller::cache::decode::Received;
 use quartet_operator::controller::cache::store::Store;
 use quartet_operator::controller::legacy::adoption;
 use quartet_operator::controller::object::Object;
-use quartet_operator::operators::{DEPLOYMENT, OPERATORS, owned_by};
+use quartet_operator::operators::{OPERATORS, owned_by};
 use serde_json::Value;
 
 /// The result of processing watch lines.
@@ -95,18 +95,4 @@ pub fn adopt(object: &Value, manager: &str, owner_uid: &str) -> Option<Value> {
 /// The JSON patch that takes ownership of the list in the API server's error.
 pub fn absorb(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
     absorb::absorb_list(object, manager, blamed)
-}
-
-/// The cached form of a foreign Deployment: name and uid of its controller, the retained selector, and
-/// whether the operator ever applied it.
-pub fn deployment(object: &Value) -> Option<(String, String, Option<Value>, bool)> {
-    let cached = CachedChild::decode(DEPLOYMENT, object).ok()?;
-    let preserved = cached.workload()?.preserved_selector.clone();
-    let (owner, selector) = (cached.owner?, preserved.map(|it| *it));
-    Some((
-        owner.name.into(),
-        owner.uid.into(),
-        selector,
-        cached.fingerprint.is_some(),
-    ))
 }

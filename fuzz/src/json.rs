@@ -1,74 +1,23 @@
 //! Any JSON: meaningful strings, numbers at the limits of their types, long strings. Independent of
 //! kinds.
 
+use std::str::FromStr;
+
 use arbitrary::{Result, Unstructured};
 use serde_json::{Map, Value};
 
 /// Names of fields of some version, and of none.
-const NAMES: &[&str] = &[
-    "size",
-    "count",
-    "replicas",
-    "image",
-    "port",
-    "singlePodsQPS",
-    "totalQPS",
-    "capacity",
-    "perPodQPS",
-    "targetQPS",
-    "service",
-    "nodePort",
-    "containerPort",
-    "enabled",
-    "type",
-    "memory",
-    "threads",
-    "maxConnections",
-    "resources",
-    "requests",
-    "limits",
-    "scheduling",
-    "tolerations",
-    "nodeSelector",
-    "topologySpreadConstraints",
-    "priorityClassName",
-    "podSecurity",
-    "imagePullPolicy",
-    "imagePullSecrets",
-    "name",
-    "key",
-    "v1",
-    "v2",
-    "v1alpha1",
-    "annotations",
-    "unknown",
-    "",
-];
+const NAMES: &str = "size count replicas image port singlePodsQPS totalQPS capacity perPodQPS targetQPS service \
+    nodePort containerPort enabled type memory threads maxConnections resources requests \
+    limits scheduling tolerations nodeSelector topologySpreadConstraints priorityClassName \
+    podSecurity imagePullPolicy imagePullSecrets name key v1 v2 v1alpha1 annotations unknown";
 
-const WORDS: &[&str] = &[
-    "a",
+const WORDS: &str = "a x true null 100m 64Mi 1e3 1e-99 .5Gi 0 -1 cpu memory ClusterIP NodePort LoadBalancer \
+    Restricted Baseline Exists nginx:1.17.1 1abc a.b";
+
+/// Strings with characters that are special somewhere.
+const ODD: &[&str] = &[
     "",
-    "x",
-    "true",
-    "null",
-    "100m",
-    "64Mi",
-    "1e3",
-    "1e-99",
-    ".5Gi",
-    "0",
-    "-1",
-    "cpu",
-    "memory",
-    "ClusterIP",
-    "NodePort",
-    "LoadBalancer",
-    "Restricted",
-    "Baseline",
-    "Exists",
-    "nginx:1.17.1",
-    "1abc",
-    "a.b",
     "é",
     "\0",
     "\u{2028}",
@@ -78,51 +27,12 @@ const WORDS: &[&str] = &[
     "\u{fffd}\u{10ffff}",
 ];
 
-const INTEGERS: &[i64] = &[
-    0,
-    1,
-    -1,
-    3,
-    999,
-    1000,
-    1001,
-    29_999,
-    30_000,
-    32_768,
-    65_535,
-    65_536,
-    i32::MAX as i64,
-    i32::MAX as i64 + 1,
-    i32::MIN as i64,
-    i32::MIN as i64 - 1,
-    u32::MAX as i64,
-    u32::MAX as i64 + 1,
-    (1 << 53) - 1,
-    1 << 53,
-    -(1 << 53),
-    i64::MAX,
-    i64::MIN,
-];
+/// Limits of types and of fields; each is also tried one lower and one higher.
+const INTEGERS: &str = "0 1000 30000 32768 65535 2147483647 -2147483648 4294967295 9007199254740992 \
+    -9007199254740992 9223372036854775806 -9223372036854775807";
 
-const FLOATS: &[f64] = &[
-    0.0,
-    -0.0,
-    1.0,
-    0.5,
-    3.0,
-    1e15,
-    1e16,
-    1e20,
-    -1e20,
-    1e21,
-    9_007_199_254_740_993.0,
-    18_446_744_073_709_551_616.0,
-    f64::MAX,
-    f64::MIN_POSITIVE,
-    5e-324,
-    0.1,
-    1e-7,
-];
+const FLOATS: &str = "-0.0 0.5 3.0 1e15 1e16 1e20 -1e20 1e21 9007199254740993.0 18446744073709551616.0 \
+    1.7976931348623157e308 2.2250738585072014e-308 5e-324 0.1 1e-7";
 
 /// The deepest nesting generated here, well below the parser's limit of 128 levels.
 const DEEPEST: u32 = 6;
@@ -163,14 +73,14 @@ fn nested(bytes: &mut Unstructured<'_>, depth: u32) -> Result<Value> {
 /// An integer, often at the limit of a type or a bound.
 pub fn integer(bytes: &mut Unstructured<'_>) -> Result<Value> {
     Ok(match bytes.ratio(1, 2)? {
-        true => Value::from(*bytes.choose(INTEGERS)?),
+        true => Value::from(number::<i64>(bytes, INTEGERS)? + bytes.int_in_range(-1..=1)?),
         false => Value::from(bytes.arbitrary::<i64>()?),
     })
 }
 
 fn float(bytes: &mut Unstructured<'_>) -> Result<Value> {
-    let float = match bytes.ratio(1, 2)? {
-        true => *bytes.choose(FLOATS)?,
+    let float: f64 = match bytes.ratio(1, 2)? {
+        true => number(bytes, FLOATS)?,
         // JSON has no infinities: they become null.
         false => bytes.arbitrary()?,
     };
@@ -181,14 +91,15 @@ fn float(bytes: &mut Unstructured<'_>) -> Result<Value> {
 pub fn name(bytes: &mut Unstructured<'_>) -> Result<String> {
     match bytes.ratio(1, 8)? {
         true => text(bytes),
-        false => Ok((*bytes.choose(NAMES)?).to_owned()),
+        false => word(bytes, NAMES),
     }
 }
 
 /// A string: a known one, a few random characters, or rarely a long one.
 pub fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
     Ok(match bytes.int_in_range(0..=15)? {
-        0..=7 => (*bytes.choose(WORDS)?).to_owned(),
+        0..=5 => word(bytes, WORDS)?,
+        6..=7 => (*bytes.choose(ODD)?).to_owned(),
         8..=14 => {
             let most = bytes.int_in_range(0..=40)?;
             let found = bytes.bytes(most.min(bytes.len()))?;
@@ -204,4 +115,14 @@ pub fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
             String::from(character).repeat(bytes.int_in_range(0..=most)?)
         }
     })
+}
+
+fn word(bytes: &mut Unstructured<'_>, words: &str) -> Result<String> {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    Ok((*bytes.choose(&words)?).to_owned())
+}
+
+fn number<T: FromStr>(bytes: &mut Unstructured<'_>, numbers: &str) -> Result<T> {
+    let number = word(bytes, numbers)?.parse();
+    Ok(number.unwrap_or_else(|_| panic!("{numbers} are numbers")))
 }

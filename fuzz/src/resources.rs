@@ -6,10 +6,7 @@ use quartet_operator::api::DATA_ANNOTATION;
 use quartet_operator::api::conversion::hub_spec;
 use quartet_operator::api::limits::{LABEL, NAME, QUALIFIED_NAME_MAX, VISIBLE, allows};
 use quartet_operator::api::{Kind, Version};
-use quartet_operator::operators::{
-    OPERATORS, Observed, ObservedChild, ObservedPod, ObservedWorkload, Operator, Problem, Reason,
-    Resource, SERVICE,
-};
+use quartet_operator::operators::{OPERATORS, Operator, Resource};
 use serde_json::{Map, Value, json};
 
 use crate::json;
@@ -309,91 +306,4 @@ pub fn resource(kind: &Kind, object: &Value) -> Resource {
             .as_str()
             .map(str::to_owned),
     }
-}
-
-/// An observation of a resource's children, possible or not.
-pub fn observed(bytes: &mut Unstructured<'_>) -> Result<Observed> {
-    let names = (0..bytes.int_in_range(0..=3)?).map(|_| json::text(bytes));
-    let names: Vec<String> = names.collect::<Result<_>>()?;
-    let many = match bytes.ratio(1, 16)? {
-        true => 1_100,
-        false => 0,
-    };
-    let names = names
-        .into_iter()
-        .chain((0..many).map(|n| format!("pod-{n:04}")));
-    let ready = bytes.arbitrary()?;
-    let problem = match bytes.ratio(1, 4)? {
-        true => Some(Problem {
-            reason: *bytes.choose(&[
-                Reason::NameConflict,
-                Reason::Paused,
-                Reason::QuotaExceeded,
-            ])?,
-            message: json::text(bytes)?,
-        }),
-        false => None,
-    };
-    let deployment = match bytes.ratio(3, 4)? {
-        true => Some(deployment(bytes)?),
-        false => None,
-    };
-    Ok(Observed {
-        workload: deployment,
-        others: match bytes.ratio(1, 2)? {
-            true => vec![ObservedChild {
-                kind: SERVICE,
-                name: json::text(bytes)?,
-                not_ready: None,
-            }],
-            false => Vec::new(),
-        },
-        pods: names
-            .map(|name| ObservedPod {
-                name,
-                ready,
-                failure: None,
-            })
-            .collect(),
-        problem,
-        unconfirmed: None,
-        now: "2026-11-21T12:00:00Z".to_owned(),
-    })
-}
-
-fn deployment(bytes: &mut Unstructured<'_>) -> Result<ObservedWorkload> {
-    // An API server returns counts that a Deployment can have.
-    let mut count = || match bytes.ratio(1, 8)? {
-        true => bytes.int_in_range(0..=i64::from(i32::MAX)),
-        false => bytes.int_in_range(0..=3),
-    };
-    let (generation, observed_generation) = (count()?, count()?);
-    let (desired, replicas, updated) = (count()?, count()?, count()?);
-    let (ready, available) = (count()?, count()?);
-    let is_available = bytes.arbitrary()?;
-    let mut message = || {
-        Ok(match bytes.ratio(1, 2)? {
-            true => Some(match bytes.ratio(1, 4)? {
-                true => "pods \"a\" is forbidden: exceeded quota: few".into(),
-                false => json::text(bytes)?.into(),
-            }),
-            false => None,
-        })
-    };
-    Ok(ObservedWorkload {
-        kind: "Deployment",
-        generation,
-        observed_generation,
-        paused: false,
-        desired,
-        replicas,
-        updated,
-        ready,
-        available,
-        is_available,
-        stalled: message()?,
-        replica_failure: message()?,
-        has_rolled_out: bytes.arbitrary()?,
-        preserved_selector: None,
-    })
 }

@@ -1,10 +1,49 @@
 //! Reviews as an API server sends them, and invalid ones.
 
 use arbitrary::{Result, Unstructured};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::json;
 use crate::resources::{self, Sample};
+
+/// API version and kind of the two reviews.
+pub const ADMISSION: [&str; 2] = ["admission.k8s.io/v1", "AdmissionReview"];
+pub const CONVERSION: [&str; 2] = ["apiextensions.k8s.io/v1", "ConversionReview"];
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Review {
+    api_version: String,
+    kind: String,
+    request: Request,
+}
+
+/// The types of the members decide whether it is a review.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code, reason = "only their types count")]
+struct Request {
+    uid: String,
+    operation: Option<String>,
+    sub_resource: Option<String>,
+    name: Option<String>,
+    object: Option<IgnoredAny>,
+    old_object: Option<IgnoredAny>,
+    #[serde(rename = "desiredAPIVersion")]
+    desired: Option<String>,
+    objects: Option<IgnoredAny>,
+}
+
+/// Returns the UID that a response to this review must have; none if the body is not a review. A UID has 1 to
+/// 256 bytes.
+pub fn uid_in(body: &[u8], form: [&str; 2]) -> Option<String> {
+    let review: Review = serde_json::from_str(std::str::from_utf8(body).ok()?).ok()?;
+    let is_review = [&*review.api_version, &*review.kind] == form;
+    let uid = review.request.uid;
+    (is_review && (1..=256).contains(&uid.len())).then_some(uid)
+}
 
 /// An AdmissionReview, and its resource.
 pub fn admission(bytes: &mut Unstructured<'_>) -> Result<(Value, Sample)> {
@@ -42,9 +81,7 @@ pub fn admission(bytes: &mut Unstructured<'_>) -> Result<(Value, Sample)> {
         let field = *bytes.choose(&["uid", "operation", "object", "oldObject", "name"])?;
         request[field] = json::any(bytes)?;
     }
-    let review =
-        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
-    Ok((review, sample))
+    Ok((review(ADMISSION, request), sample))
 }
 
 fn scale(bytes: &mut Unstructured<'_>) -> Result<Value> {
@@ -88,7 +125,9 @@ pub fn conversion(bytes: &mut Unstructured<'_>) -> Result<Value> {
         let field = *bytes.choose(&["uid", "desiredAPIVersion", "objects"])?;
         request[field] = json::any(bytes)?;
     }
-    Ok(
-        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}),
-    )
+    Ok(review(CONVERSION, request))
+}
+
+fn review([api_version, kind]: [&str; 2], request: Value) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "request": request})
 }

@@ -1,39 +1,37 @@
-//! The test environment: a namespace, RBAC, a Service that leads to this process, and the objects
-//! that refer to it.
+//! The test environment: a namespace, RBAC, a Service that leads to this process, and a webhook
+//! configuration and a CRD that refer to it.
 
 use std::convert::Infallible;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use devcluster::AuditLog;
-use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
+use devcluster::Environment;
 use kube::{Client, Config};
 use quartet_operator::certificates::{Metrics, Registered, Resolver, SelfManaged, self_managed};
-use serde_json::Value;
-use testkit::Limit;
+use serde_json::{Value, json};
+use testkit::{Answer, ApiServer, Limit, RBAC, Retries};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
-use crate::objects::{crd, resource, secret, validating};
 use crate::server::{Alternating, serve};
 
 /// Five times the longest time that is promised here: a rotation, which waits for 30 s.
 const DEADLINE: Duration = Duration::from_secs(90);
 
-/// Verb, resource and response code of a request.
-pub(crate) type Audited = (String, String, u64);
+const NAMESPACES: &str = "/api/v1/namespaces";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CONFIGURATIONS: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
-/// A namespace, a webhook configuration and a CRD that name a Service in the namespace, which leads
-/// to this process.
+/// See the top of this file.
 pub(crate) struct TestEnv {
     pub(crate) name: String,
-    pub(crate) admin: Client,
-    pub(crate) port: u16,
-    pub(crate) resolvers: Arc<Alternating>,
+    pub(crate) api: ApiServer,
+    port: u16,
+    resolvers: Arc<Alternating>,
     server: JoinHandle<()>,
-    /// The audit log, and what the part that was read says: see [`TestEnv::audited`].
-    audited: Mutex<(AuditLog, Vec<Audited>)>,
 }
 
 /// A running replica, stopped when dropped.
@@ -48,6 +46,12 @@ impl Drop for Replica {
     }
 }
 
+/// Calls in progress; see [`TestEnv::load`].
+pub(crate) struct Load {
+    stop: watch::Sender<()>,
+    task: JoinHandle<(usize, Vec<String>)>,
+}
+
 /// Waits until the condition `what` holds.
 pub(crate) async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     let (start, mut limit) = (Instant::now(), Limit::new(DEADLINE));
@@ -59,44 +63,100 @@ pub(crate) async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
 
 impl TestEnv {
     pub(crate) async fn start(test: &str) -> Self {
-        assert!(
-            std::env::var_os("KUBECONFIG").is_some(),
-            "KUBECONFIG is not set: these tests need a cluster, run `make test`"
-        );
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let log = std::env::var_os("DEVCLUSTER_AUDIT_LOG").expect("run `make test`");
-        let log = AuditLog::open(Path::new(&log));
-        let name = format!("certificates-{test}-{}", std::process::id());
+        let environment = Environment::from_variables();
+        let environment = environment
+            .unwrap_or_else(|error| panic!("{error}: these tests need a cluster, run `make test`"));
         let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let resolvers = Arc::new(Alternating::default());
         let env = Self {
-            admin: Client::try_default().await.unwrap(),
+            name: format!("certificates-{test}-{}", std::process::id()),
+            api: ApiServer::of(&environment.kubeconfig, Retries::None).await,
             port,
             server: tokio::spawn(serve(listener, Arc::clone(&resolvers))),
             resolvers,
-            name,
-            audited: Mutex::new((log.expect("the audit log"), Vec::new())),
         };
         env.create_objects().await;
         env
     }
 
-    /// Returns a client with the permissions of the manager's ServiceAccount in the self-managed
-    /// profile.
-    pub(crate) async fn manager_client(&self) -> Client {
+    /// Creates the Service and the permissions of the manager in the self-managed profile.
+    async fn create_objects(&self) {
+        let name = &self.name;
+        let subject = json!([{"kind": "ServiceAccount", "name": "manager", "namespace": name}]);
+        let reference = |kind: &str, name: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name});
+        let own = ["get", "list", "watch", "update"];
+        let home = format!("namespaces/{name}");
+        for (api, path, kind, mut object) in [
+            ("v1", "namespaces".to_owned(), "Namespace", json!({})),
+            (
+                "v1",
+                format!("{home}/services"),
+                "Service",
+                json!({"spec": {"ports": [{"name": "https", "port": 443}]}}),
+            ),
+            (
+                "discovery.k8s.io/v1",
+                format!("{home}/endpointslices"),
+                "EndpointSlice",
+                json!({
+                    "addressType": "IPv4",
+                    "endpoints": [{"addresses": [testkit::own_address()]}],
+                    "ports": [{"name": "https", "port": self.port}],
+                }),
+            ),
+            (
+                RBAC,
+                format!("{home}/roles"),
+                "Role",
+                json!({"rules": [
+                    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+                    {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["cert"], "verbs": own},
+                ]}),
+            ),
+            (
+                RBAC,
+                format!("{home}/rolebindings"),
+                "RoleBinding",
+                json!({"roleRef": reference("Role", "webhook"), "subjects": subject}),
+            ),
+            (
+                RBAC,
+                "clusterroles".to_owned(),
+                "ClusterRole",
+                json!({"rules": [
+                    {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"],
+                     "resourceNames": [self.crd_name()], "verbs": own},
+                    {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["validatingwebhookconfigurations"],
+                     "resourceNames": [name], "verbs": own},
+                ]}),
+            ),
+            (
+                RBAC,
+                "clusterrolebindings".to_owned(),
+                "ClusterRoleBinding",
+                json!({"roleRef": reference("ClusterRole", name), "subjects": subject}),
+            ),
+        ] {
+            let own_name = if path.contains('/') { "webhook" } else { name };
+            object["apiVersion"] = json!(api);
+            object["kind"] = json!(kind);
+            object["metadata"] = json!({
+                "name": own_name, "labels": {"kubernetes.io/service-name": "webhook"},
+            });
+            let root = if api.contains('/') { "apis" } else { "api" };
+            let path = format!("/{root}/{api}/{path}");
+            self.api.create(&path, &object).await.expect("created");
+        }
+    }
+
+    /// Starts a replica with the permissions of the manager's ServiceAccount.
+    pub(crate) async fn start_replica(&self) -> Replica {
         let mut config = Config::infer().await.unwrap();
         config.default_retry = false;
-        config.auth_info.impersonate = Some(self.user());
-        Client::try_from(config).unwrap()
-    }
-
-    pub(crate) fn user(&self) -> String {
-        format!("system:serviceaccount:{}:manager", self.name)
-    }
-
-    pub(crate) async fn start_replica(&self) -> Replica {
-        let client = self.manager_client().await;
+        let user = format!("system:serviceaccount:{}:manager", self.name);
+        config.auth_info.impersonate = Some(user);
+        let client = Client::try_from(config).unwrap();
         let options = SelfManaged {
             namespace: self.name.clone(),
             secret: "cert".to_owned(),
@@ -118,80 +178,156 @@ impl TestEnv {
         *self.resolvers.resolvers.lock().unwrap() = resolvers.collect();
     }
 
+    fn group(&self) -> String {
+        format!("{}.example.com", self.name)
+    }
+
+    fn crd_name(&self) -> String {
+        format!("things.{}", self.group())
+    }
+
+    fn client_config(&self, path: &str) -> Value {
+        json!({"service": {"namespace": self.name, "name": "webhook", "path": path, "port": 443}})
+    }
+
+    pub(crate) async fn install_crd(&self) {
+        let version = |name: &str, storage: bool| {
+            json!({
+                "name": name, "served": true, "storage": storage,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            })
+        };
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": self.crd_name()},
+            "spec": {
+                "group": self.group(), "scope": "Namespaced",
+                "names": {"plural": "things", "kind": "Thing"},
+                "versions": [version("v1", true), version("v2", false)],
+                "conversion": {"strategy": "Webhook", "webhook": {
+                    "clientConfig": self.client_config("/convert"),
+                    "conversionReviewVersions": ["v1"],
+                }},
+            },
+        });
+        self.api.create(CRDS, &crd).await.expect("created");
+    }
+
+    pub(crate) async fn install_validating(&self) {
+        let configuration = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": self.name},
+            "webhooks": [{
+                "name": "configmaps.example.com",
+                "clientConfig": self.client_config("/validate"),
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.name}},
+                "sideEffects": "None", "failurePolicy": "Fail", "admissionReviewVersions": ["v1"],
+            }],
+        });
+        let created = self.api.create(CONFIGURATIONS, &configuration).await;
+        created.expect("created");
+    }
+
+    /// Creates a thing in its first version.
+    pub(crate) async fn create_thing(&self) -> Answer {
+        let thing = json!({
+            "apiVersion": format!("{}/v1", self.group()), "kind": "Thing",
+            "metadata": {"name": "thing"},
+        });
+        self.api.create(&self.things("v1"), &thing).await
+    }
+
+    fn things(&self, version: &str) -> String {
+        let (group, name) = (self.group(), &self.name);
+        format!("/apis/{group}/{version}/namespaces/{name}/things")
+    }
+
+    /// Reads the thing in the other version, which needs the webhook.
+    pub(crate) async fn convert_thing(&self) -> Answer {
+        self.api.get(&format!("{}/thing", self.things("v2"))).await
+    }
+
+    /// Creates a ConfigMap in a dry run, which needs the webhook.
+    async fn create_config_map(&self, name: &str) -> Answer {
+        let path = format!("{NAMESPACES}/{}/configmaps?dryRun=All", self.name);
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        self.api.create(&path, &object).await
+    }
+
     /// Reports whether the webhook's own response, a rejection, is returned.
     pub(crate) async fn webhook_is_called(&self) -> bool {
         // Without a webhook the object would be created.
         let answer = self.create_config_map("refused").await;
-        answer.is_err_and(|error| error.to_string().contains("the test said no"))
+        answer.is_err_and(|status| status.message.contains("the test said no"))
     }
 
-    /// Creates a ConfigMap in a dry run.
-    pub(crate) async fn create_config_map(&self, name: &str) -> Result<(), kube::Error> {
-        let resource = resource("", "v1", "ConfigMap", "configmaps");
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.admin.clone(), &self.name, &resource);
-        let dry_run = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
-        let object = DynamicObject::new(name, &resource);
-        api.create(&dry_run, &object).await.map(|_| ())
+    pub(crate) fn secret(&self) -> String {
+        format!("{NAMESPACES}/{}/secrets/cert", self.name)
     }
 
     pub(crate) async fn secret_data(&self) -> Option<Value> {
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.admin.clone(), &self.name, &secret());
-        let secret = api.get_opt("cert").await.unwrap()?;
-        Some(secret.data["data"].clone())
+        let secret = self.api.get(&self.secret()).await;
+        Some(secret.ok()?["data"].clone())
+    }
+
+    fn configuration(&self) -> String {
+        format!("{CONFIGURATIONS}/{}", self.name)
     }
 
     pub(crate) async fn webhook_bundle(&self) -> Option<String> {
-        let api: Api<DynamicObject> = Api::all_with(self.admin.clone(), &validating());
-        let object = api.get(&self.name).await.unwrap();
-        let bundle = object.data.pointer("/webhooks/0/clientConfig/caBundle")?;
+        let object = self.api.get(&self.configuration()).await.expect("it");
+        let bundle = object.pointer("/webhooks/0/clientConfig/caBundle")?;
         Some(bundle.as_str()?.to_owned())
     }
 
     pub(crate) async fn remove_webhook_bundle(&self) {
-        let api: Api<DynamicObject> = Api::all_with(self.admin.clone(), &validating());
-        let mut object = api.get(&self.name).await.unwrap();
-        let client = object.data.pointer_mut("/webhooks/0/clientConfig").unwrap();
-        client.as_object_mut().unwrap().remove("caBundle");
-        api.replace(&self.name, &PostParams::default(), &object)
-            .await
-            .unwrap();
+        let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
+        let removed = self.api.json_patch(&self.configuration(), &remove).await;
+        removed.expect("removed");
     }
 
-    /// Returns verb, resource and response code of the requests of the manager's user in the audit
-    /// log.
-    pub(crate) fn audited(&self) -> Vec<Audited> {
-        let user = self.user();
-        let (log, requests) = &mut *self.audited.lock().unwrap();
-        log.read(
-            |line| line.contains(&user),
-            |event| {
-                if event.impersonated == user {
-                    requests.push((event.verb, event.resource, event.code.into()));
+    /// Starts calls, one after another, until stopped.
+    pub(crate) fn load(self: &Arc<Self>) -> Load {
+        let (stop, stopped) = watch::channel(());
+        let env = Arc::clone(self);
+        let task = tokio::spawn(async move {
+            let (mut calls, mut failures) = (0, Vec::new());
+            while stopped.has_changed().is_ok() {
+                for answer in [
+                    env.create_config_map("allowed").await,
+                    env.convert_thing().await,
+                ] {
+                    calls += 1;
+                    failures.extend(answer.err().map(|status| status.message));
                 }
-            },
-        )
-        .unwrap();
-        requests.clone()
+                sleep(Duration::from_millis(10)).await;
+            }
+            (calls, failures)
+        });
+        Load { stop, task }
     }
 
-    pub(crate) async fn clear(self) {
+    pub(crate) async fn clear(&self) {
         self.server.abort();
-        for resource in [
-            validating(),
-            crd(),
-            resource("", "v1", "Namespace", "namespaces"),
-        ] {
-            let api: Api<DynamicObject> = Api::all_with(self.admin.clone(), &resource);
-            let name = match resource.plural.as_str() {
-                "customresourcedefinitions" => self.crd_name(),
-                _ => self.name.clone(),
-            };
-            let _ = api.delete(&name, &DeleteParams::default()).await;
+        let namespace = format!("{NAMESPACES}/{}", self.name);
+        let crd = format!("{CRDS}/{}", self.crd_name());
+        for path in [self.configuration(), crd, namespace] {
+            let _ = self.api.delete(&path).await;
         }
+    }
+}
+
+impl Load {
+    /// Stops.
+    ///
+    /// # Panics
+    /// If a call failed, or too few were made.
+    pub(crate) async fn none_failed(self) {
+        drop(self.stop);
+        let (calls, failures) = self.task.await.unwrap();
+        println!("{calls} calls under load");
+        assert!(calls > 20, "{calls}: too few to show anything");
+        assert!(failures.is_empty(), "of {calls} failed: {failures:#?}");
     }
 }

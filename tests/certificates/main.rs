@@ -3,25 +3,20 @@
 #![allow(clippy::disallowed_types)] // the API server runs in real time
 
 mod environment;
-mod load;
-mod objects;
 mod server;
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
-use serde_json::json;
 use testkit::load_factor;
 use tokio::time::sleep;
 
 use environment::{TestEnv, until};
-use objects::secret;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() {
-    let env = TestEnv::start("rotation").await;
+    let env = Arc::new(TestEnv::start("rotation").await);
     env.install_validating().await;
     let (one, two) = (env.start_replica().await, env.start_replica().await);
     env.route_to(&[&one, &two]);
@@ -31,17 +26,12 @@ async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() 
     })
     .await;
     env.install_crd().await;
-    let thing = json!({
-        "apiVersion": format!("{}/v1", env.group()), "kind": "Thing", "metadata": {"name": "thing"},
-    });
-    let thing: DynamicObject = serde_json::from_value(thing).unwrap();
     until("a thing is created", async || {
-        let things = env.things("v1");
-        things.create(&PostParams::default(), &thing).await.is_ok()
+        env.create_thing().await.is_ok()
     })
     .await;
     until("it is converted", async || {
-        env.things("v2").get("thing").await.is_ok()
+        env.convert_thing().await.is_ok()
     })
     .await;
     assert_eq!(one.resolver.validity(), two.resolver.validity());
@@ -49,12 +39,8 @@ async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() 
 
     let load = env.load();
     let first = env.secret_data().await.unwrap();
-    let secrets: Api<DynamicObject> = Api::namespaced_with(env.admin.clone(), &env.name, &secret());
     let deleting = Instant::now();
-    secrets
-        .delete("cert", &DeleteParams::default())
-        .await
-        .unwrap();
+    env.api.delete(&env.secret()).await.expect("deleted");
     until(
         "the Secret is recreated with the serving certificate",
         async || {
@@ -127,75 +113,5 @@ async fn an_overwritten_bundle_is_restored_and_at_most_once_a_minute() {
         assert_eq!(env.webhook_bundle().await, None, "not twice in a minute");
         sleep(Duration::from_millis(500)).await;
     }
-    env.clear().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_permissions_of_the_profile_suffice_and_idle_replicas_only_watch() {
-    let env = TestEnv::start("rights").await;
-    env.install_validating().await;
-    env.install_crd().await;
-    let replica = env.start_replica().await;
-    env.route_to(&[&replica]);
-    until("the webhook is called", async || {
-        env.webhook_is_called().await
-    })
-    .await;
-    let mut before = env.audited();
-    until("the replicas are idle", async || {
-        sleep(Duration::from_secs(3)).await;
-        let now = env.audited();
-        let is_at_rest = now.len() == before.len();
-        before = now;
-        is_at_rest
-    })
-    .await;
-    sleep(Duration::from_secs(10)).await;
-    let after = env.audited();
-    let refused: Vec<_> = after.iter().filter(|(_, _, code)| *code == 403).collect();
-    assert!(refused.is_empty(), "{refused:?}");
-    let verbs: BTreeSet<_> = after
-        .iter()
-        .map(|(verb, resource, _)| format!("{verb} {resource}"))
-        .collect();
-    println!("{verbs:?}");
-    for needed in [
-        "create secrets",
-        "update customresourcedefinitions",
-        "update validatingwebhookconfigurations",
-    ] {
-        assert!(verbs.contains(needed), "{needed} is not in {verbs:?}");
-    }
-    let at_rest: Vec<_> = after[before.len()..]
-        .iter()
-        .filter(|(verb, ..)| verb != "watch")
-        .collect();
-    assert!(at_rest.is_empty(), "{at_rest:?}");
-    env.clear().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broken_secret_is_recreated_without_a_failed_call() {
-    let env = TestEnv::start("broken").await;
-    env.install_validating().await;
-    let replica = env.start_replica().await;
-    env.route_to(&[&replica]);
-    until("the webhook is called", async || {
-        env.webhook_is_called().await
-    })
-    .await;
-    let secrets: Api<DynamicObject> = Api::namespaced_with(env.admin.clone(), &env.name, &secret());
-    let broken = json!({"data": {"tls.key": "Z2FyYmFnZQ==", "ca.crt": null}});
-    let params = PatchParams::default();
-    secrets
-        .patch("cert", &params, &Patch::Merge(&broken))
-        .await
-        .unwrap();
-    until("the Secret is complete again", async || {
-        let data = env.secret_data().await.unwrap();
-        data["tls.key"] != "Z2FyYmFnZQ==" && data["ca.crt"].is_string()
-    })
-    .await;
-    assert!(env.webhook_is_called().await);
     env.clear().await;
 }

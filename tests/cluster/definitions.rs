@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use crate::changes;
 use crate::shared;
 use testkit::{
     DEADLINE, ELASTIC_WEB, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX, TestEnv, condition, crds,
@@ -60,7 +61,7 @@ async fn until_logged(env: &TestEnv, kind: Kind, what: &str, times: usize) {
 }
 
 async fn scale(env: &TestEnv, kind: Kind, name: &str, replicas: i64) {
-    env.scale(kind, name, replicas).await.expect("scaled");
+    changes::scale(env, kind, name, replicas).await;
     env.until(kind, name, &format!("Ready with {replicas}"), |resource| {
         is_ready(resource) && resource["status"]["readyReplicas"] == replicas
     })
@@ -85,18 +86,12 @@ async fn kinds_are_reconciled_when_their_crds_are_installed_and_when_reinstalled
     assert_eq!(code, 200, "ready without any CRD");
 
     let served = install(&env, MEMCACHED).await;
-    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
-        .await
-        .expect("applied");
-    env.until_ready(MEMCACHED, "cache").await;
+    changes::apply_ready(&env, MEMCACHED, "cache", json!({"size": 1})).await;
     println!("Ready {:?} after its CRD was served", served.elapsed());
     let before = env.get(MEMCACHED, "cache").await.expect("there");
 
     let served = install(&env, HELLO_WORLD).await;
-    env.apply(&HELLO_WORLD.object("hello", json!({"size": 1})))
-        .await
-        .expect("applied");
-    env.until_ready(HELLO_WORLD, "hello").await;
+    changes::apply_ready(&env, HELLO_WORLD, "hello", json!({"size": 1})).await;
     println!(
         "another kind {:?} after its CRD was served",
         served.elapsed()
@@ -111,10 +106,7 @@ async fn kinds_are_reconciled_when_their_crds_are_installed_and_when_reinstalled
     until_logged(&env, HELLO_WORLD, ABSENT, 2).await;
     scale(&env, MEMCACHED, "cache", 2).await;
     let served = install(&env, HELLO_WORLD).await;
-    env.apply(&HELLO_WORLD.object("again", json!({"size": 1})))
-        .await
-        .expect("applied");
-    let again = env.until_ready(HELLO_WORLD, "again").await;
+    let again = changes::apply_ready(&env, HELLO_WORLD, "again", json!({"size": 1})).await;
     println!("and {:?} after it was installed again", served.elapsed());
     assert!(condition(&again, "Degraded").is_some_and(|degraded| degraded["status"] == "False"));
     until_logged(&env, HELLO_WORLD, INSTALLED, 2).await;

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use crate::changes;
 use testkit::{DEADLINE, EVENT, Limit, MEMCACHED, TestEnv, condition};
 
 /// Returns `type reason` of each Event about the Memcached `name`, ordered by time.
@@ -38,13 +39,13 @@ async fn until_events(env: &TestEnv, name: &str, expected: &[&str]) {
 
 async fn pause(env: &TestEnv, paused: Value, ready: &str) {
     let annotations = json!({"quartet-operator.example.com/paused": paused});
-    env.patch(
+    changes::patch(
+        env,
         MEMCACHED,
         "cache",
         json!({"metadata": {"annotations": annotations}}),
     )
-    .await
-    .expect("patched");
+    .await;
     env.until(MEMCACHED, "cache", "paused or resumed", |resource| {
         condition(resource, "Ready").is_some_and(|it| it["status"] == ready)
     })
@@ -56,20 +57,18 @@ async fn problems_and_pauses_emit_events_and_a_healthy_resource_emits_none() {
     let mut env = TestEnv::without_manager("events").await;
     env.start_manager(&["--max-replicas=2"]);
     for name in ["cache", "healthy"] {
-        env.apply(&MEMCACHED.object(name, json!({"size": 1})))
-            .await
-            .expect("applied");
+        changes::apply(&env, MEMCACHED, name, json!({"size": 1})).await;
     }
     for name in ["cache", "healthy"] {
         env.until_ready(MEMCACHED, name).await;
     }
-    env.scale(MEMCACHED, "healthy", 2).await.expect("scaled");
-    env.scale(MEMCACHED, "cache", 3).await.expect("scaled");
+    changes::scale(&env, MEMCACHED, "healthy", 2).await;
+    changes::scale(&env, MEMCACHED, "cache", 3).await;
     env.until_degraded(MEMCACHED, "cache", "ReplicasOverLimit")
         .await;
     let mut expected = vec!["Warning ReplicasOverLimit"];
     until_events(&env, "cache", &expected).await;
-    env.scale(MEMCACHED, "cache", 1).await.expect("scaled");
+    changes::scale(&env, MEMCACHED, "cache", 1).await;
     env.until_ready(MEMCACHED, "cache").await;
     expected.push("Normal Recovered");
     until_events(&env, "cache", &expected).await;

@@ -1,13 +1,10 @@
 //! The samples of single features in `config/samples/features`: they are applied as a user would
 //! apply them, and the statements of each are checked. A file without a check fails the test.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 
 use serde_json::{Value, json};
 
@@ -33,61 +30,59 @@ const REPLICA_SET: Kind = Kind {
     kind: "ReplicaSet",
     plural: "replicasets",
 };
-const SECRET: Kind = Kind {
-    api_version: "v1",
-    kind: "Secret",
-    plural: "secrets",
-};
-
-/// Checks the statements of a sample.
-type Check = for<'a> fn(&'a Sample<'a>) -> BoxFuture<'a, ()>;
-
-const CHECKS: [(&str, Check); 9] = [
-    ("adoption.yaml", |it| it.adoption().boxed()),
-    ("horizontal-pod-autoscaler.yaml", |it| {
-        it.horizontal_pod_autoscaler().boxed()
-    }),
-    ("image-pull-secrets.yaml", |it| {
-        it.image_pull_secrets().boxed()
-    }),
-    ("paused.yaml", |it| it.paused().boxed()),
-    ("pod-disruption-budget.yaml", |it| {
-        it.pod_disruption_budget().boxed()
-    }),
-    ("pod-security.yaml", |it| it.pod_security().boxed()),
-    ("scheduling.yaml", |it| it.scheduling().boxed()),
-    ("service-load-balancer.yaml", |it| {
-        it.service_load_balancer().boxed()
-    }),
-    ("service-node-port.yaml", |it| {
-        it.service_node_port().boxed()
-    }),
-];
 
 #[tokio::test]
 async fn every_feature_sample_does_what_its_comment_says() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/samples/features");
-    let files: BTreeSet<String> = fs::read_dir(&folder)
-        .expect("the samples")
-        .map(|file| file.expect("a file").file_name().into_string())
-        .collect::<Result<_, _>>()
-        .expect("names in UTF-8");
-    let checks = BTreeMap::from(CHECKS);
-    let checked: BTreeSet<String> = checks.keys().map(ToString::to_string).collect();
-    assert_eq!(files, checked, "the files, and the files with a check");
-
     let (_turn, env) = webhooks::test_env("features", &[]).await;
     let output = env.kubectl(&["apply", "-f", folder.to_str().expect("a path")]);
     assert!(output.status.success(), "{output:?}");
-    for (file, check) in checks {
-        println!("{file}");
-        let text = fs::read_to_string(folder.join(file)).expect("a sample");
+    let mut checked = 0;
+    for file in fs::read_dir(&folder).expect("the samples") {
+        let file = file.expect("a file").path();
+        let text = fs::read_to_string(&file).expect("a sample");
+        let name = file.file_name().and_then(|it| it.to_str());
+        let name = name.expect("a name in UTF-8");
+        println!("{name}");
         assert!(
             text.starts_with("# "),
-            "{file} does not begin with a comment"
+            "{name} does not begin with a comment"
         );
-        check(&Sample { env: &env, text }).await;
+        let sample = Sample { env: &env, text };
+        match name {
+            "adoption.yaml" => sample.adoption().await,
+            "horizontal-pod-autoscaler.yaml" => sample.horizontal_pod_autoscaler().await,
+            "image-pull-secrets.yaml" => {
+                let secrets = json!([{"name": "private-registry"}]);
+                sample
+                    .has(MEMCACHED, "private-image", "imagePullSecrets", secrets)
+                    .await;
+            }
+            "paused.yaml" => sample.paused().await,
+            "pod-disruption-budget.yaml" => sample.pod_disruption_budget().await,
+            "pod-security.yaml" => sample.pod_security().await,
+            "scheduling.yaml" => {
+                let class = "quartet-operator-sample".into();
+                sample
+                    .has(HELLO_WORLD, "scheduled", "priorityClassName", class)
+                    .await;
+            }
+            // Without an address; the resource is Ready.
+            "service-load-balancer.yaml" => {
+                sample
+                    .has_service(NGINX, "load-balanced", "LoadBalancer")
+                    .await;
+            }
+            "service-node-port.yaml" => {
+                sample
+                    .has_service(HELLO_WORLD, "node-port", "NodePort")
+                    .await;
+            }
+            other => panic!("{other} has no check"),
+        }
+        checked += 1;
     }
+    assert_eq!(checked, 9, "a sample is missing");
     // Outside the namespace.
     let class = "/apis/scheduling.k8s.io/v1/priorityclasses/quartet-operator-sample";
     env.api.delete(class).await.expect("deleted");
@@ -205,25 +200,11 @@ impl Sample<'_> {
         assert_eq!(scale.expect("still there")["spec"]["replicas"], 2);
     }
 
-    async fn image_pull_secrets(&self) {
-        let deployment = self.deployment(MEMCACHED, "private-image").await;
+    /// Asserts that the pods have this field; each value has a unit test.
+    async fn has(&self, kind: Kind, name: &str, field: &str, value: Value) {
+        let deployment = self.deployment(kind, name).await;
         let pods = &deployment["spec"]["template"]["spec"];
-        assert_eq!(
-            pods["imagePullSecrets"],
-            json!([{"name": "private-registry"}])
-        );
-        let container = &pods["containers"][0];
-        assert_eq!(container["imagePullPolicy"], "IfNotPresent");
-        let image = container["image"].as_str().expect("an image");
-        let (registry, _) = image.split_once('/').expect("a registry");
-        let secret = self.env.get(SECRET, "private-registry").await;
-        let secret = secret.expect("the Secret");
-        assert_eq!(secret["type"], "kubernetes.io/dockerconfigjson");
-        assert!(
-            self.text
-                .contains(&format!("{{\"auths\": {{\"{registry}\":")),
-            "the credentials are those of {registry}"
-        );
+        assert_eq!(pods[field], value, "{pods:#}");
     }
 
     async fn paused(&self) {
@@ -280,63 +261,17 @@ impl Sample<'_> {
         assert_eq!(*port, 8080);
     }
 
-    async fn scheduling(&self) {
-        let deployment = self.deployment(HELLO_WORLD, "scheduled").await;
-        let pods = &deployment["spec"]["template"]["spec"];
-        assert_eq!(
-            pods["nodeSelector"],
-            json!({"kubernetes.io/os": "linux"}),
-            "{pods:#}"
-        );
-        assert_eq!(
-            pods["tolerations"],
-            json!([
-                {"key": "dedicated", "operator": "Equal", "value": "web", "effect": "NoSchedule"},
-                {"key": "node.kubernetes.io/unreachable", "operator": "Exists",
-                    "effect": "NoExecute", "tolerationSeconds": 30},
-            ])
-        );
-        let own = &deployment["spec"]["selector"];
-        let spread = |key: &str| {
-            json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": own})
-        };
-        let over = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
-        assert_eq!(
-            pods["topologySpreadConstraints"],
-            json!(over.map(spread)),
-            "{pods:#}"
-        );
-        assert_eq!(pods["priorityClassName"], "quartet-operator-sample");
-    }
-
-    async fn service_load_balancer(&self) {
-        let deployment = self.deployment(NGINX, "load-balanced").await;
-        let service = self.service_of(&deployment, "LoadBalancer").await;
-        assert_eq!(
-            service["status"]["loadBalancer"],
-            json!({}),
-            "the Service has no address, and the resource is Ready"
-        );
-    }
-
-    async fn service_node_port(&self) {
-        let deployment = self.deployment(HELLO_WORLD, "node-port").await;
-        let service = self.service_of(&deployment, "NodePort").await;
-        assert_eq!(service["spec"]["ports"][0]["nodePort"], 30090);
-    }
-
-    /// Returns the Service of this type, at port 80, that selects the pods of a Deployment.
-    async fn service_of(&self, deployment: &Value, type_: &str) -> Value {
-        let name = deployment["metadata"]["name"].as_str().expect("a name");
+    /// Asserts that the resource has a Service of this type that selects its pods.
+    async fn has_service(&self, kind: Kind, name: &str, type_: &str) {
+        let deployment = self.deployment(kind, name).await;
         let service = self.env.get(SERVICE, name).await;
-        let service = service.expect("the Service of a Ready resource");
-        let spec = &service["spec"];
-        assert_eq!(spec["type"], type_);
-        assert_eq!(spec["ports"][0]["port"], 80);
+        let spec = &service.expect("the Service of a Ready resource")["spec"];
+        assert_eq!(
+            (&spec["type"], &spec["ports"][0]["port"]),
+            (&type_.into(), &80.into())
+        );
         let labels = &deployment["spec"]["selector"]["matchLabels"];
         assert_eq!(spec["selector"], *labels);
-        service
     }
 }
 

@@ -3,11 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use faultproxy::Proxy;
 use serde_json::{Value, json};
 
-use testkit::{DEPLOYMENT, Limit, MEMCACHED, Request, TestEnv, condition, message};
-use testkit::{Manager, sum};
+use crate::changes;
+use testkit::{DEPLOYMENT, MEMCACHED, Request, TestEnv, message, sum};
 
 const IMAGE: &str = "/spec/template/spec/containers/0/image";
 
@@ -46,10 +45,7 @@ fn longest_pause(applies: &[Request]) -> Duration {
 #[tokio::test]
 async fn a_tool_that_rewrites_a_field_is_reverted_five_times_and_then_reported() {
     let mut env = TestEnv::start("rewriter").await;
-    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
-        .await
-        .expect("applied");
-    env.until_ready(MEMCACHED, "cache").await;
+    changes::apply_ready(&env, MEMCACHED, "cache", json!({"size": 1})).await;
     let deployment = env.get(DEPLOYMENT, "cache").await.expect("the child");
     let ours = image(&deployment).to_owned();
     for turn in 0..2 {
@@ -112,58 +108,4 @@ async fn a_tool_that_rewrites_a_field_is_reverted_five_times_and_then_reported()
     let is_back = |deployment: &Value| image(deployment) == ours;
     env.until_within((DEPLOYMENT, "cache"), "restored in the end", limit, is_back)
         .await;
-}
-
-#[tokio::test]
-async fn two_managers_with_different_defaults_do_not_fight_over_child_or_status() {
-    const LONG: Duration = Duration::from_secs(20);
-    let mut env = TestEnv::without_manager("two-managers").await;
-    env.start_manager_with(
-        &[],
-        &[("MEMCACHED_IMAGE", "docker.io/library/memcached:one")],
-    );
-    // To the status check, the second manager is another client of the first.
-    let kubeconfig = kube::config::Kubeconfig::read_from(env.kubeconfig());
-    let proxy = Proxy::start(kubeconfig.expect("a kubeconfig")).await;
-    let proxy = proxy.expect("a proxy");
-    proxy.disguise("other-operator/1");
-    let file = std::env::temp_dir().join(format!("{}.kubeconfig", env.namespace));
-    let kubeconfig = proxy.kubeconfig("other", &["system:masters"]);
-    std::fs::write(&file, kubeconfig.to_string()).expect("written");
-    let other = Manager::start_with(
-        &file,
-        &[format!("--watch-namespace={}", env.namespace)],
-        &[("MEMCACHED_IMAGE", "docker.io/library/memcached:two")],
-    );
-    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
-        .await
-        .expect("applied");
-    let of = |resource: &str| {
-        let requests = env.requests().into_iter();
-        let first = requests.filter(|it| it.resource == resource && it.code < 300);
-        let journal = proxy.journal().requests.into_iter();
-        let second = journal.filter(|it| it.target.is_write() && it.target.resource == resource);
-        (first.count(), second.filter(|it| it.is_committed()).count())
-    };
-    let (began, mut limit) = (Instant::now(), Limit::new(LONG));
-    let (mut told, mut applies) = (false, (0, 0));
-    // Both managers are still starting.
-    while !told || applies.0 < 3 || applies.1 < 3 {
-        assert!(!limit.is_over(), "told: {told}, applies: {applies:?}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let resource = env.get(MEMCACHED, "cache").await.expect("the resource");
-        told |= condition(&resource, "Ready").is_some_and(|it| it["reason"] == "FieldConflict");
-        applies = of("deployments");
-    }
-    let undecided = began.elapsed().as_secs();
-    tokio::time::sleep(LONG).await;
-    let (took, applies, statuses) = (began.elapsed(), of("deployments"), of("memcacheds/status"));
-    println!("in {took:.0?} the two managers made {applies:?} applies and {statuses:?} statuses");
-    // Until they report the conflict, each repeats an apply that the other was faster than every second.
-    let [applies_max, statuses_max] = [12 + undecided / 10, 40 + 10 * undecided];
-    let most_of = |(one, other): (usize, usize)| one.max(other) as u64;
-    assert!(most_of(applies) <= applies_max, "{applies:?} applies");
-    assert!(most_of(statuses) <= statuses_max, "{statuses:?} statuses");
-    drop(other);
-    let _ = std::fs::remove_file(file);
 }

@@ -2,7 +2,7 @@
 //! child does not match its generation. It runs on an API server of its own, because its audit log
 //! must not be read as that of a manager.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use devcluster::{Cluster, Options};
 use quartet_operator::operators::{OPERATORS, Resource, Settings};
@@ -101,12 +101,11 @@ async fn a_reconciler_that_writes_ready_too_early_is_found_each_time() {
     let mut expected = Vec::new();
     let mut checked = 0;
     // Counts the findings after each status; the audit log is read from its beginning.
-    let mut finds = |expected_now: &[&str], races: usize| {
+    let mut finds = |expected_now: &[&str]| {
         checked += 1;
         expected.extend(expected_now.iter().map(ToString::to_string));
         let report = trusted::check(&log);
         assert_eq!(report.checked, checked);
-        assert_eq!(report.races.len(), races, "{:#?}", report.races);
         assert!(report.unknown.is_empty(), "{:#?}", report.unknown);
         let found = &report.violations;
         assert_eq!(
@@ -122,21 +121,21 @@ async fn a_reconciler_that_writes_ready_too_early_is_found_each_time() {
 
     let first = env.apply(&MEMCACHED.object("a", json!({"size": 1}))).await;
     liar.write_ready("a", 1).await;
-    finds(&["there is none"], 0);
+    finds(&["there is none"]);
 
     liar.apply(&first.expect("applied"), 1, |_| {}).await;
     liar.write_ready("a", 1).await;
-    finds(&["its rollout is not complete"], 0);
+    finds(&["its rollout is not complete"]);
 
     complete_rollout(&env, "a").await;
     liar.write_ready("a", 1).await;
-    finds(&[], 0); // for once it is true
+    finds(&[]); // for once it is true
 
     let second = env.apply(&MEMCACHED.object("a", json!({"size": 2}))).await;
     liar.write_ready("a", 2).await;
-    finds(&["/spec/replicas is 1 instead of 2"], 0);
+    finds(&["/spec/replicas is 1 instead of 2"]);
     liar.write_ready("a", 1).await;
-    finds(&[], 0); // of the generation before it is true
+    finds(&[]); // of the generation before it is true
 
     let second = second.expect("applied");
     let without = |body: &mut Value| {
@@ -145,43 +144,23 @@ async fn a_reconciler_that_writes_ready_too_early_is_found_each_time() {
     liar.apply(&second, 2, without).await;
     complete_rollout(&env, "a").await;
     liar.write_ready("a", 2).await;
-    finds(&["/command is [\"sh\"] instead of [\"memcached\"]"], 0);
+    finds(&["/command is [\"sh\"] instead of [\"memcached\"]"]);
 
     let finalizers = |held: Value| {
         let patch = json!({"metadata": {"finalizers": held}});
         env.patch(DEPLOYMENT, "a", patch)
     };
-    loop {
-        liar.apply(&second, 2, |_| {}).await;
-        complete_rollout(&env, "a").await;
-        let held = finalizers(json!(["example.com/held"])).await;
-        held.expect("patched");
-        let deleting = Instant::now();
-        env.delete(DEPLOYMENT, "a").await;
-        complete_rollout(&env, "a").await;
-        liar.write_ready("a", 2).await;
-        if deleting.elapsed() < RACE || !trusted::check(&log).races.is_empty() {
-            break;
-        }
-        // On a machine under load the manager could have seen it. Once more.
-        finds(&["it is being deleted"], 0);
-        finalizers(Value::Null).await.expect("patched");
-    }
-    finds(&[], 1); // a race: the manager could not have seen it
+    liar.apply(&second, 2, |_| {}).await;
+    complete_rollout(&env, "a").await;
+    let held = finalizers(json!(["example.com/held"])).await;
+    held.expect("patched");
+    env.delete(DEPLOYMENT, "a").await;
+    complete_rollout(&env, "a").await;
+    // Later than a race: the manager could have seen it.
     tokio::time::sleep(RACE + Duration::from_millis(200)).await;
     liar.write_ready("a", 2).await;
-    finds(&["it is being deleted"], 1);
+    finds(&["it is being deleted"]);
 
-    // An older generation after a newer one.
-    liar.apply(&second, 1, |_| {}).await;
-    let report = trusted::check(&log);
-    let stamps: Vec<_> = report
-        .violations
-        .iter()
-        .filter(|one| one.contains("was applied over"))
-        .collect();
-    assert_eq!(stamps.len(), 1, "{:#?}", report.violations);
-    report.print("a liar's cluster, in the end");
     // The check of the whole run must not read this log.
     std::fs::remove_file(&log).expect("the audit log");
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::changes;
 use testkit::{
     DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NAMESPACE, NGINX, POD, SERVICE, TestEnv,
     is_ready,
@@ -26,9 +27,7 @@ async fn a_resource_of_each_kind_becomes_a_running_deployment_and_reports_it() {
         (HELLO_WORLD, "helloworld-sample", json!({"size": 2}), 2),
     ];
     for (kind, name, spec, _) in &samples {
-        env.apply(&kind.object(name, spec.clone()))
-            .await
-            .expect("applied");
+        changes::apply(&env, *kind, name, spec.clone()).await;
     }
     for (kind, name, _, pods) in samples {
         let resource = env.until_ready(kind, name).await;
@@ -66,14 +65,9 @@ async fn a_resource_of_each_kind_becomes_a_running_deployment_and_reports_it() {
 #[tokio::test]
 async fn scaling_to_one_three_zero_and_two_is_applied_each_time() {
     let env = TestEnv::start("scale").await;
-    env.apply(&MEMCACHED.object("scaled", json!({"size": 1})))
-        .await
-        .expect("applied");
-    env.until_ready(MEMCACHED, "scaled").await;
+    changes::apply_ready(&env, MEMCACHED, "scaled", json!({"size": 1})).await;
     for size in [3, 0, 2] {
-        env.scale(MEMCACHED, "scaled", size)
-            .await
-            .expect("kubectl scale works");
+        changes::scale(&env, MEMCACHED, "scaled", size).await;
         let resource = env
             .until(
                 MEMCACHED,
@@ -101,13 +95,10 @@ async fn scaling_to_one_three_zero_and_two_is_applied_each_time() {
 #[tokio::test]
 async fn fault_09_a_changed_image_and_port_reach_the_children() {
     let env = TestEnv::start("change").await;
-    env.apply(&ELASTIC_WEB.object("web", elastic_web(30002, 1, 1)))
-        .await
-        .expect("applied");
-    env.until_ready(ELASTIC_WEB, "web").await;
+    changes::apply_ready(&env, ELASTIC_WEB, "web", elastic_web(30002, 1, 1)).await;
     let cluster_ip = env.get(SERVICE, "web").await.expect("a Service")["spec"]["clusterIP"].clone();
     let patch = json!({"spec": {"image": "nginx:1.28", "port": 30063}});
-    env.patch(ELASTIC_WEB, "web", patch).await.expect("patched");
+    changes::patch(&env, ELASTIC_WEB, "web", patch).await;
     env.until(DEPLOYMENT, "web", "runs the new image", |deployment| {
         deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.28"
     })
@@ -126,34 +117,9 @@ async fn fault_09_a_changed_image_and_port_reach_the_children() {
 }
 
 #[tokio::test]
-async fn fault_51_a_resource_deleted_and_created_again_gets_new_children() {
-    let env = TestEnv::start("again").await;
-    env.apply(&MEMCACHED.object("phoenix", json!({"size": 1})))
-        .await
-        .expect("applied");
-    let first = env.until_ready(MEMCACHED, "phoenix").await;
-    env.delete(MEMCACHED, "phoenix").await;
-    env.until_gone(MEMCACHED, "phoenix").await;
-    env.apply(&MEMCACHED.object("phoenix", json!({"size": 2})))
-        .await
-        .expect("applied");
-    let second = env.until_ready(MEMCACHED, "phoenix").await;
-    assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
-    assert_eq!(second["status"]["readyReplicas"], 2);
-    let deployment = env.get(DEPLOYMENT, "phoenix").await.expect("a Deployment");
-    assert_eq!(
-        deployment["metadata"]["ownerReferences"][0]["uid"],
-        second["metadata"]["uid"]
-    );
-}
-
-#[tokio::test]
 async fn deleting_a_resource_deletes_its_children_and_none_is_created_meanwhile() {
     let env = TestEnv::start("delete").await;
-    env.apply(&ELASTIC_WEB.object("web", elastic_web(30004, 1, 2)))
-        .await
-        .expect("applied");
-    env.until_ready(ELASTIC_WEB, "web").await;
+    changes::apply_ready(&env, ELASTIC_WEB, "web", elastic_web(30004, 1, 2)).await;
     // Foreground deletion: the resource keeps a deletionTimestamp until its children are gone.
     let options = json!({"propagationPolicy": "Foreground"});
     env.delete_with(ELASTIC_WEB, "web", options).await;
@@ -176,9 +142,7 @@ async fn fault_50_a_deleted_namespace_is_removed_without_request_storms() {
     let env = TestEnv::start("ending").await;
     for number in 0..5 {
         let name = format!("m{number}");
-        env.apply(&MEMCACHED.object(&name, json!({"size": 1})))
-            .await
-            .expect("applied");
+        changes::apply(&env, MEMCACHED, &name, json!({"size": 1})).await;
     }
     env.until_ready(MEMCACHED, "m4").await;
     let namespace = env.namespace.clone();
@@ -194,40 +158,4 @@ async fn fault_50_a_deleted_namespace_is_removed_without_request_storms() {
         refused <= 15,
         "at most a few per resource were in flight: {refused}"
     );
-}
-
-#[tokio::test]
-async fn fault_44_names_of_63_and_253_characters_work() {
-    let env = TestEnv::start("names").await;
-    let long = |length: usize| -> String {
-        // A DNS subdomain has labels of at most 63 characters, separated by dots.
-        (0..length)
-            .map(|at| if at % 60 == 59 { '.' } else { 'a' })
-            .collect()
-    };
-    let (short, longest) = (
-        long(63).replace('.', "b"),
-        format!("{}z", long(252).trim_end_matches('.')),
-    );
-    for name in [short.as_str(), longest.as_str()] {
-        env.apply(&HELLO_WORLD.object(name, json!({"size": 2})))
-            .await
-            .expect("applied");
-        let resource = env.until_ready(HELLO_WORLD, name).await;
-        assert_eq!(
-            resource["status"]["nodes"].as_array().map(Vec::len),
-            Some(2)
-        );
-    }
-    let service = short.replace('a', "c");
-    let web = ELASTIC_WEB.object(&service, elastic_web(30005, 1, 1));
-    env.apply(&web)
-        .await
-        .expect("63 characters are a Service's name");
-    env.until_ready(ELASTIC_WEB, &service).await;
-    let refused = env
-        .apply(&ELASTIC_WEB.object(&longest, elastic_web(30006, 1, 1)))
-        .await;
-    let message = refused.expect_err("no Service can have that name").message;
-    assert!(message.contains("name"), "{message}");
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_types)] // the cluster runs in real time
 
 mod adoption;
-mod blocked;
+mod changes;
 mod cost;
 mod definitions;
 mod drift;
@@ -27,7 +27,6 @@ mod pod_failures;
 #[path = "../support/private.rs"]
 mod private;
 mod process;
-mod rejected_writes;
 mod rights;
 mod services;
 mod shared;

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use devcluster::Component;
 use serde_json::json;
 
+use crate::changes;
 use crate::shared;
-use testkit::{DEPLOYMENT, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, TestEnv, condition, is_ready};
+use testkit::{DEPLOYMENT, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, TestEnv, is_ready};
 
 /// How long the API server is down: several attempts of each watch.
 const OUTAGE: Duration = Duration::from_secs(5);
@@ -19,13 +20,9 @@ async fn all_resources_converge_after_the_api_server_is_killed_during_changes() 
     env.start_manager(&[]);
     for number in 0..10 {
         let name = format!("m{number}");
-        env.apply(&MEMCACHED.object(&name, json!({"size": 1})))
-            .await
-            .expect("applied");
+        changes::apply(&env, MEMCACHED, &name, json!({"size": 1})).await;
     }
-    env.apply(&NGINX.object("deleted", json!({"count": 1})))
-        .await
-        .expect("applied");
+    changes::apply(&env, NGINX, "deleted", json!({"count": 1})).await;
     for number in 0..10 {
         env.until_ready(MEMCACHED, &format!("m{number}")).await;
     }
@@ -33,14 +30,10 @@ async fn all_resources_converge_after_the_api_server_is_killed_during_changes() 
 
     // The last changes are not yet reconciled when the API server is killed.
     for number in 0..10 {
-        env.scale(MEMCACHED, &format!("m{number}"), 2)
-            .await
-            .expect("scaled");
+        changes::scale(&env, MEMCACHED, &format!("m{number}"), 2).await;
     }
     env.delete(NGINX, "deleted").await;
-    env.apply(&HELLO_WORLD.object("new", json!({"size": 1})))
-        .await
-        .expect("applied");
+    changes::apply(&env, HELLO_WORLD, "new", json!({"size": 1})).await;
     turn.cluster.kill(Component::ApiServer);
     tokio::time::sleep(OUTAGE).await;
     assert!(env.manager().runs(), "{}", env.log());
@@ -52,7 +45,7 @@ async fn all_resources_converge_after_the_api_server_is_killed_during_changes() 
 
     let back = Instant::now();
     env.reconnect().await;
-    env.scale(MEMCACHED, "m0", 3).await.expect("scaled");
+    changes::scale(&env, MEMCACHED, "m0", 3).await;
     for number in 0..10 {
         let pods = if number == 0 { 3 } else { 2 };
         env.until(MEMCACHED, &format!("m{number}"), "Ready", |resource| {
@@ -75,45 +68,4 @@ async fn all_resources_converge_after_the_api_server_is_killed_during_changes() 
     assert!(env.get(SERVICE, "m5").await.is_none());
     let exit = env.stop_manager().expect("it ran");
     assert_eq!(exit.code, Some(0), "{}", exit.log);
-}
-
-#[tokio::test]
-async fn without_a_deployment_controller_the_status_reports_the_rollout_as_pending() {
-    let turn = shared::OUTAGES.turn().await;
-    let mut env = TestEnv::on(turn.cluster.environment(), "paused-controllers").await;
-    env.install_crds().await;
-    env.start_manager(&[]);
-    env.apply(&MEMCACHED.object("old", json!({"size": 1})))
-        .await
-        .expect("applied");
-    env.until_ready(MEMCACHED, "old").await;
-    turn.cluster
-        .pause(Component::ControllerManager)
-        .expect("it runs");
-    let started = Instant::now();
-    env.scale(MEMCACHED, "old", 2).await.expect("scaled");
-    env.apply(&MEMCACHED.object("new", json!({"size": 1})))
-        .await
-        .expect("applied");
-    for name in ["old", "new"] {
-        env.until(
-            MEMCACHED,
-            name,
-            "RollingOut for its generation",
-            |resource| {
-                resource["status"]["observedGeneration"] == resource["metadata"]["generation"]
-                    && condition(resource, "Ready").is_some_and(|ready| {
-                        ready["status"] == "False" && ready["reason"] == "RollingOut"
-                    })
-            },
-        )
-        .await;
-    }
-    println!("reported after {:?} (limit: 20 s)", started.elapsed());
-    turn.cluster
-        .resume(Component::ControllerManager)
-        .expect("it runs");
-    for name in ["old", "new"] {
-        env.until_ready(MEMCACHED, name).await;
-    }
 }

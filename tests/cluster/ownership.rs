@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::changes;
 use testkit::{
     AT_REST, DEADLINE, DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX,
     POLL, SERVICE, TestEnv, condition, is_ready, message,
@@ -29,9 +30,7 @@ async fn fault_42_a_foreign_deployment_is_left_alone_reported_and_later_replaced
             object["status"]["readyReplicas"] == 1
         })
         .await;
-    env.apply(&MEMCACHED.object("taken", json!({"size": 1})))
-        .await
-        .expect("applied");
+    changes::apply(&env, MEMCACHED, "taken", json!({"size": 1})).await;
     let resource = env.until_degraded(MEMCACHED, "taken", "NameConflict").await;
     assert_eq!(
         condition(&resource, "Ready").map(|ready| &ready["status"]),
@@ -65,61 +64,11 @@ async fn fault_42_a_foreign_deployment_is_left_alone_reported_and_later_replaced
 }
 
 #[tokio::test]
-async fn fault_42_a_foreign_service_is_left_alone_and_reported() {
-    let env = TestEnv::start("foreign-service").await;
-    let service = json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "taken"},
-        "spec": {"selector": {"app": "stranger"}, "ports": [{"port": 1234}]},
-    });
-    let before = env.apply(&service).await.expect("applied");
-    let spec = json!({"image": "nginx:1.17.1", "port": 30030, "singlePodsQPS": 1, "totalQPS": 1});
-    env.apply(&ELASTIC_WEB.object("taken", spec))
-        .await
-        .expect("applied");
-    env.until_degraded(ELASTIC_WEB, "taken", "NameConflict")
-        .await;
-    let after = env.get(SERVICE, "taken").await.expect("still there");
-    assert_eq!(
-        before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"],
-        "untouched"
-    );
-}
-
-#[tokio::test]
-async fn fault_43_of_two_kinds_with_one_name_the_first_keeps_it_until_deleted() {
-    let env = TestEnv::start("namesakes").await;
-    env.apply(&NGINX.object("same", json!({"count": 1})))
-        .await
-        .expect("applied");
-    env.apply(&HELLO_WORLD.object("same", json!({"size": 2})))
-        .await
-        .expect("applied");
-    // The two are reconciled in either order; exactly one gets the name.
-    let (winner, loser) = winner_and_loser(&env).await;
-    let deployment = env.get(DEPLOYMENT, "same").await.expect("one child");
-    let uid = deployment["metadata"]["uid"].clone();
-    env.delete(winner, "same").await;
-    let gone = Instant::now();
-    env.until_ready(loser, "same").await;
-    println!("the other resource got the name after {:?}", gone.elapsed());
-    let deployment = env.get(DEPLOYMENT, "same").await.expect("one child");
-    assert_ne!(
-        deployment["metadata"]["uid"], uid,
-        "the manager created its own child"
-    );
-}
-
-#[tokio::test]
 async fn fault_13_a_taken_node_port_is_reported_and_used_once_it_is_free() {
     let env = TestEnv::start("nodeport").await;
     let spec = |port: i32| json!({"image": "nginx:1.17.1", "port": port, "singlePodsQPS": 1, "totalQPS": 1});
-    env.apply(&ELASTIC_WEB.object("first", spec(30031)))
-        .await
-        .expect("applied");
-    env.until_ready(ELASTIC_WEB, "first").await;
-    env.apply(&ELASTIC_WEB.object("second", spec(30031)))
-        .await
-        .expect("applied");
+    changes::apply_ready(&env, ELASTIC_WEB, "first", spec(30031)).await;
+    changes::apply(&env, ELASTIC_WEB, "second", spec(30031)).await;
     let resource = env
         .until_degraded(ELASTIC_WEB, "second", "NodePortUnavailable")
         .await;
@@ -188,6 +137,14 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_with_one_conflict() {
         same["metadata"]["resourceVersion"]
     );
     let _ = std::fs::remove_file(file);
+
+    env.delete(winner, "same").await;
+    let gone = Instant::now();
+    env.until_ready(loser, "same").await;
+    println!("the other resource got the name after {:?}", gone.elapsed());
+    let same = env.get(DEPLOYMENT, "same").await.expect("one child");
+    let uid = |it: &Value| it["metadata"]["uid"].clone();
+    assert_ne!(uid(&same), uid(&deployment), "its own child");
 }
 
 /// Waits until exactly one of Nginx and HelloWorld with the name `same` is Ready and the other
@@ -220,14 +177,11 @@ async fn winner_and_loser(env: &TestEnv) -> (Kind, Kind) {
 async fn an_owner_reference_removed_by_hand_is_restored() {
     let env = TestEnv::start("unowned").await;
     let spec = json!({"image": "nginx:1.17.1", "port": 30032, "singlePodsQPS": 1, "totalQPS": 1});
-    env.apply(&ELASTIC_WEB.object("web", spec))
-        .await
-        .expect("applied");
-    let resource = env.until_ready(ELASTIC_WEB, "web").await;
+    let resource = changes::apply_ready(&env, ELASTIC_WEB, "web", spec).await;
     for kind in [DEPLOYMENT, SERVICE] {
         let before = env.get(kind, "web").await.expect("the child");
         let orphaned = json!({"metadata": {"ownerReferences": null}});
-        let orphan = env.patch(kind, "web", orphaned).await.expect("patched");
+        let orphan = changes::patch(&env, kind, "web", orphaned).await;
         assert!(
             orphan["metadata"]["ownerReferences"].is_null(),
             "the tested situation occurred"
@@ -249,10 +203,7 @@ async fn an_owner_reference_removed_by_hand_is_restored() {
 #[tokio::test]
 async fn a_child_given_to_a_foreign_owner_is_left_alone_and_reported() {
     let env = TestEnv::start("given-away").await;
-    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
-        .await
-        .expect("applied");
-    env.until_ready(MEMCACHED, "cache").await;
+    changes::apply_ready(&env, MEMCACHED, "cache", json!({"size": 1})).await;
     // The owner must exist, or the garbage collector deletes what it owns.
     let stranger = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "stranger"},
@@ -264,9 +215,7 @@ async fn a_child_given_to_a_foreign_owner_is_left_alone_and_reported() {
         "uid": stranger["metadata"]["uid"], "controller": true,
     });
     let given = json!({"metadata": {"ownerReferences": [owner]}});
-    env.patch(DEPLOYMENT, "cache", given)
-        .await
-        .expect("patched");
+    changes::patch(&env, DEPLOYMENT, "cache", given).await;
     let resource = env.until_degraded(MEMCACHED, "cache", "NameConflict").await;
     assert!(!is_ready(&resource));
     let message = condition(&resource, "Degraded").expect("there")["message"].to_string();
@@ -274,7 +223,7 @@ async fn a_child_given_to_a_foreign_owner_is_left_alone_and_reported() {
     let before = env.get(DEPLOYMENT, "cache").await.expect("still there");
     assert_eq!(before["metadata"]["ownerReferences"], json!([owner]));
     // Changes of the resource, and the retries every 15 s, leave the object alone, too.
-    env.scale(MEMCACHED, "cache", 3).await.expect("scaled");
+    changes::scale(&env, MEMCACHED, "cache", 3).await;
     env.until(
         MEMCACHED,
         "cache",

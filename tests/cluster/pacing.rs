@@ -118,19 +118,4 @@ async fn a_new_default_image_rolls_two_at_a_time_and_user_changes_do_not_wait() 
             .pause(|| format!("the gauge does not return to 0:\n{}", env.log()))
             .await;
     }
-    env.stop_manager();
-
-    // Without a limit, more Deployments roll at a time.
-    let environment = [
-        ("MEMCACHED_IMAGE", image("three")),
-        ("MAX_CONCURRENT_ROLLOUTS", "0".to_owned()),
-    ];
-    let environment = environment
-        .each_ref()
-        .map(|(name, value)| (*name, value.as_str()));
-    env.start_manager_with(&[], &environment);
-    until_rolled_out(&env, "three").await;
-    let most = most_at_a_time(&env, "three", "");
-    println!("without a limit {most} rolled at a time");
-    assert!(most > 2, "{most}");
 }

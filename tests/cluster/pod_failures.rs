@@ -13,59 +13,37 @@ use testkit::{
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// The state of a container that does not run, as a kubelet writes it.
-struct Failure {
-    name: &'static str,
-    reason: &'static str,
-    state: Value,
-    last_state: Value,
-    /// What the message contains besides pod and container.
-    tells: &'static [&'static str],
-}
-
-fn failures() -> [Failure; 4] {
+/// Containers that do not run, as a kubelet writes it: the name of the resource, the reason in its
+/// conditions, the state and the last state, and what the message contains besides pod and container.
+fn failures() -> [(
+    &'static str,
+    &'static str,
+    [Value; 2],
+    &'static [&'static str],
+); 2] {
     let waiting =
         |reason: &str, message: &str| json!({"waiting": {"reason": reason, "message": message}});
-    let terminated = |reason: &str, code: i64, message: &str| json!({"terminated": {"reason": reason, "exitCode": code, "message": message}});
+    let pull = waiting("ImagePullBackOff", "Back-off pulling image \"nowhere:1\"");
     let back_off = waiting(
         "CrashLoopBackOff",
         "back-off 5m0s restarting failed container",
     );
+    let exited = json!({"terminated": {
+        "reason": "Error", "exitCode": 17, "message": "cannot bind the port",
+    }});
     [
-        Failure {
-            name: "pull",
-            reason: "ImagePullBackOff",
-            state: waiting("ImagePullBackOff", "Back-off pulling image \"nowhere:1\""),
-            last_state: json!({}),
-            tells: &["Back-off pulling image \"nowhere:1\""],
-        },
-        Failure {
-            name: "crash",
-            reason: "CrashLoopBackOff",
-            state: back_off.clone(),
-            last_state: terminated("Error", 17, "cannot bind the port"),
-            tells: &["17", "cannot bind the port"],
-        },
-        Failure {
-            name: "memory",
-            reason: "OOMKilled",
-            state: back_off,
-            last_state: terminated("OOMKilled", 137, ""),
-            tells: &["137"],
-        },
-        Failure {
-            name: "config",
-            reason: "ContainerNotStarted",
-            state: waiting(
-                "CreateContainerConfigError",
-                "secret \"password\" not found",
-            ),
-            last_state: json!({}),
-            tells: &[
-                "CreateContainerConfigError",
-                "secret \"password\" not found",
-            ],
-        },
+        (
+            "pull",
+            "ImagePullBackOff",
+            [pull, json!({})],
+            &["Back-off pulling image"],
+        ),
+        (
+            "crash",
+            "CrashLoopBackOff",
+            [back_off, exited],
+            &["17", "cannot bind the port"],
+        ),
     ]
 }
 
@@ -133,14 +111,15 @@ async fn assert_reported(env: &TestEnv, name: &str, pod: &str, reason: &str, tel
     assert!(!is_ready(&object));
 }
 
-async fn container(env: &TestEnv, failure: Failure) {
-    let name = failure.name;
+async fn container(
+    env: &TestEnv,
+    (name, reason, [state, last], tells): (&str, &str, [Value; 2], &[&str]),
+) {
     let pod = pod_of(env, name).await;
-    set_state(env, &pod, false, &failure.state, &failure.last_state).await;
-    let tells = [failure.tells, &["memcached"]].concat();
-    assert_reported(env, name, &pod, failure.reason, &tells).await;
+    set_state(env, &pod, false, &state, &last).await;
+    assert_reported(env, name, &pod, reason, &[tells, &["memcached"]].concat()).await;
     let running = json!({"running": {"startedAt": seconds_ago(0)}});
-    set_state(env, &pod, true, &running, &failure.last_state).await;
+    set_state(env, &pod, true, &running, &last).await;
     let ready = |object: &Value| is_ready(object) && !is_degraded(object);
     env.until_within((MEMCACHED, name), "well again", SOON, ready)
         .await;
@@ -181,11 +160,11 @@ async fn unschedulable(env: &TestEnv) {
 async fn pods_that_do_not_start_are_reported_and_after_60_s_degraded() {
     let env = TestEnv::start("pod-failures").await;
     for failure in failures() {
-        let object = MEMCACHED.object(failure.name, json!({"size": 1}));
+        let object = MEMCACHED.object(failure.0, json!({"size": 1}));
         env.apply(&object).await.expect("applied");
     }
     for failure in failures() {
-        env.until_ready(MEMCACHED, failure.name).await;
+        env.until_ready(MEMCACHED, failure.0).await;
     }
     let containers = failures().map(|failure| container(&env, failure));
     tokio::join!(futures::future::join_all(containers), unschedulable(&env));

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::changes;
 use crate::granted::{CORE, METRICS_AUTH, SELF_MANAGED, generated, granted, used};
 use crate::{private, webhooks};
 use testkit::audit::{self, Request};
@@ -128,21 +129,15 @@ async fn exercise(env: &TestEnv) {
         assert!(env.get(DEPLOYMENT, name).await.is_some());
         assert!(env.get(SERVICE, name).await.is_some());
         let none = json!({DATA: json!({"v1": {}}).to_string()});
-        env.patch(kind, name, json!({"metadata": {"annotations": none}}))
-            .await
-            .expect("patched");
+        changes::patch(env, kind, name, json!({"metadata": {"annotations": none}})).await;
         if kind.kind != "ElasticWeb" {
             env.until_gone(SERVICE, name).await;
         }
     }
-    env.apply(&MEMCACHED.object("taken", json!({"size": 1})))
-        .await
-        .expect("applied");
+    changes::apply(env, MEMCACHED, "taken", json!({"size": 1})).await;
     env.until_degraded(MEMCACHED, "taken", "NameConflict").await;
     let web = json!({"image": "nginx:1.17.1", "port": 30041, "singlePodsQPS": 1, "totalQPS": 0});
-    env.apply(&ELASTIC_WEB.object("taken-too", web))
-        .await
-        .expect("applied");
+    changes::apply(env, ELASTIC_WEB, "taken-too", web).await;
     env.until_degraded(ELASTIC_WEB, "taken-too", "NameConflict")
         .await;
 }
@@ -306,7 +301,7 @@ async fn fault_11_the_status_is_written_as_a_subresource_and_the_spec_is_not() {
         // The user edits the resource between and during the status writes.
         for replicas in [2, 1] {
             if kind.kind != "ElasticWeb" {
-                env.scale(kind, name, replicas).await.expect("scaled");
+                changes::scale(&env, kind, name, replicas).await;
             }
         }
         let resource = env.until_ready(kind, name).await;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::changes;
 use testkit::{
     DEPLOYMENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, Request, SERVICE, TestEnv, is_ready,
 };
@@ -66,10 +67,7 @@ async fn an_optional_service_is_created_on_request_and_only_it_is_deleted_later(
         let doomed = identity(&env.get(SERVICE, &dropped).await.expect("a Service"));
         let deployment = env.get(DEPLOYMENT, &dropped).await.expect("a Deployment");
 
-        let not_asked_for = json!({"metadata": {"annotations": {CONVERSION_DATA: null}}});
-        env.patch(kind, &dropped, not_asked_for)
-            .await
-            .expect("patched");
+        changes::set_hub_fields(&env, kind, &dropped, Value::Null).await;
         env.until_gone(SERVICE, &dropped).await;
         env.until(kind, &dropped, "Ready without", is_ready).await;
 
@@ -104,24 +102,4 @@ async fn an_optional_service_is_created_on_request_and_only_it_is_deleted_later(
         kinds().len(),
         "no other delete: {requests:?}"
     );
-}
-
-#[tokio::test]
-async fn a_service_can_be_enabled_later_disabled_and_enabled_again() {
-    let env = TestEnv::start("service-later").await;
-    env.apply(&NGINX.object("web", json!({"count": 1})))
-        .await
-        .expect("applied");
-    env.until_ready(NGINX, "web").await;
-    assert!(env.get(SERVICE, "web").await.is_none());
-    for port in [80, 8081] {
-        env.patch(NGINX, "web", with_service(&json!({"port": port})))
-            .await
-            .expect("patched");
-        let has_port = move |service: &Value| service["spec"]["ports"][0]["port"] == port;
-        env.until(SERVICE, "web", "serves", has_port).await;
-        let none = json!({"metadata": {"annotations": {CONVERSION_DATA: null}}});
-        env.patch(NGINX, "web", none).await.expect("patched");
-        env.until_gone(SERVICE, "web").await;
-    }
 }

@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use crate::private;
 
 /// For outages, and for changes of the CRDs that serve the spoke versions.
-pub(crate) static OUTAGES: Shared = Shared::for_tests(4);
+pub(crate) static OUTAGES: Shared = Shared::for_tests(3);
 
 /// For managers that register the URL of their webhooks, for all namespaces.
 pub(crate) static WEBHOOKS: Shared = Shared::for_tests(5);

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use testkit::{
-    DEADLINE, DEPLOYMENT, Limit, MEMCACHED, NGINX, QUOTA, TestEnv, condition, is_ready, message,
-};
+use crate::changes;
+use testkit::{DEADLINE, DEPLOYMENT, Limit, MEMCACHED, NGINX, QUOTA, TestEnv, is_ready, message};
 
 fn quota(deployments: u32, pods: u32) -> serde_json::Value {
     json!({
@@ -16,44 +15,22 @@ fn quota(deployments: u32, pods: u32) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn a_quota_of_deployments_is_reported_until_it_is_raised() {
-    let env = TestEnv::start("quota").await;
-    env.apply(&quota(0, 10)).await.expect("applied");
-    env.until(QUOTA, "quota", "in force", |quota| {
-        quota["status"]["hard"]["count/deployments.apps"] == "0"
-    })
-    .await;
-    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
-        .await
-        .expect("applied");
-    env.until_degraded(MEMCACHED, "cache", "QuotaExceeded")
-        .await;
-    env.apply(&quota(5, 10)).await.expect("applied");
-    env.until_ready(MEMCACHED, "cache").await;
-}
-
-#[tokio::test]
-async fn a_quota_of_pods_is_reported_as_the_deployment_reports_it() {
-    let env = TestEnv::start("pod-quota").await;
-    env.apply(&quota(5, 1)).await.expect("applied");
-    env.until(QUOTA, "quota", "in force", |quota| {
-        quota["status"]["hard"]["pods"] == "1"
-    })
-    .await;
-    env.apply(&MEMCACHED.object("cache", json!({"size": 3})))
-        .await
-        .expect("applied");
-    let resource = env
-        .until_degraded(MEMCACHED, "cache", "QuotaExceeded")
-        .await;
-    assert!(!is_ready(&resource));
-    let message = &condition(&resource, "Degraded").expect("there")["message"];
-    assert!(
-        message
-            .as_str()
-            .is_some_and(|message| message.contains("exceeded quota")),
-        "{message}"
-    );
+async fn a_quota_is_reported_until_it_is_raised() {
+    for (deployments, pods) in [(0, 10), (5, 1)] {
+        let env = TestEnv::start("quota").await;
+        env.apply(&quota(deployments, pods)).await.expect("applied");
+        let hard = |it: &serde_json::Value| it["status"]["hard"]["pods"] == pods.to_string();
+        env.until(QUOTA, "quota", "in force", hard).await;
+        changes::apply(&env, MEMCACHED, "cache", json!({"size": 3})).await;
+        let resource = env
+            .until_degraded(MEMCACHED, "cache", "QuotaExceeded")
+            .await;
+        assert!(!is_ready(&resource));
+        let text = message(&resource, "Degraded");
+        assert!(text.contains("exceeded quota"), "{text}");
+        env.apply(&quota(5, 10)).await.expect("applied");
+        env.until_ready(MEMCACHED, "cache").await;
+    }
 }
 
 /// Makes admission change this label of every Deployment of the test. Returns whether it does: since
@@ -129,7 +106,7 @@ async fn a_value_that_the_api_server_or_admission_changes_does_not_start_a_loop(
         "the tested situation occurred: 100u was asked for"
     );
     // A loop would show in the child's resourceVersion and in the requests.
-    env.scale(NGINX, "rewritten", 2).await.expect("scaled");
+    changes::scale(&env, NGINX, "rewritten", 2).await;
     env.until(NGINX, "rewritten", "scaled", |resource| {
         is_ready(resource) && resource["status"]["readyReplicas"] == 2
     })
@@ -157,9 +134,7 @@ async fn a_policy_that_takes_away_the_label_of_a_child_is_named_until_it_ends() 
         return;
     }
     env.start_manager(&[]);
-    env.apply(&NGINX.object("taken", json!({"count": 1})))
-        .await
-        .expect("applied");
+    changes::apply(&env, NGINX, "taken", json!({"count": 1})).await;
     let resource = env.until_degraded(NGINX, "taken", "FieldConflict").await;
     let message = message(&resource, "Degraded");
     assert!(

@@ -4,134 +4,13 @@
 use std::fs;
 use std::path::Path;
 
-/// Commands that no test runs as they stand, and why.
-pub(crate) const LISTED: &[(&str, &str)] = &[
-    (
-        "make bench",
-        "measures for minutes, on a machine with nothing else to do",
-    ),
-    (
-        "make bench-peer",
-        "measures for half an hour, and builds two other managers",
-    ),
-    (
-        "make bench-webhook",
-        "measures for three minutes, on a machine with nothing else to do",
-    ),
-    (
-        "ELECTION_TRIALS=30 make test TESTFLAGS='--test election hands_over'",
-        "measures; `make test` has five trials",
-    ),
-    (
-        "make test-rollout",
-        "measures for two minutes; `make test` has three restarts",
-    ),
-    (
-        "make explore PLANS=100000 SEED=1",
-        "takes half an hour; `cargo test` has 1000 plans of each kind",
-    ),
-    (
-        "make mutants N=200 SEED=1",
-        "takes hours; `make test-nightly` runs it",
-    ),
-    (
-        "make devcluster-up",
-        "leaves a cluster running; tools/devcluster/tests/command.rs has `devcluster up`",
-    ),
-    (
-        "make deploy IMG=registry.example.com/manager:v1",
-        "tests/install/deployed.rs does, with an image of its own",
-    ),
-    (
-        "kubectl patch crd memcacheds.cache.example.com nginxes.proxy.example.com helloworlds.test.jiaozi.com --type=json -p '[{\"op\":\"test\",\"path\":\"/spec/versions/1/name\",\"value\":\"v1alpha1\"},{\"op\":\"replace\",\"path\":\"/spec/versions/1/served\",\"value\":false}]'",
-        "tests/versions/operator_removed.rs does, and sees what it is for",
-    ),
-    (
-        "kubectl patch crd elasticwebs.elasticweb.example.com --type=json -p '[{\"op\":\"test\",\"path\":\"/spec/versions/0/name\",\"value\":\"v1\"},{\"op\":\"replace\",\"path\":\"/spec/versions/0/served\",\"value\":false}]'",
-        "tests/versions/operator_removed.rs does, and sees what it is for",
-    ),
-    (
-        "kubectl apply -k config/migrate-storage",
-        "tests/install has an API server take it; tests/versions/migrate_storage.rs has its rights",
-    ),
-    (
-        "kubectl -n quartet-operator-system wait --for=jsonpath='{.status.conditions[?(@.status==\"True\")].type}' --timeout=10m job/quartet-operator-storage-migration",
-        "needs pods that run",
-    ),
-    (
-        "kubectl -n quartet-operator-system logs job/quartet-operator-storage-migration",
-        "needs pods that run",
-    ),
-    (
-        "kubectl delete -k config/migrate-storage",
-        "needs the Job to be there",
-    ),
-    (
-        "kubectl -n quartet-operator-system set env deployment/quartet-operator-controller-manager LOG_LEVEL=debug",
-        "the runbooks' test has the Deployment and runs it: tests/install/runbooks.rs",
-    ),
-    (
-        "kubectl -n quartet-operator-system set env deployment/quartet-operator-controller-manager LOG_LEVEL-",
-        "likewise",
-    ),
-    (
-        "CARGO_PROFILE_DEV_DEBUG=full CARGO_TARGET_DIR=target/debugger cargo build --locked --bin manager",
-        "builds everything once more, for minutes",
-    ),
-    (
-        "target/debug/devcluster webhooks --url=https://127.0.0.1:9443 -- rust-gdb -ex \"break reconcile.rs:$(sed -n '/async fn reconcile(/=' src/controller/reconcile.rs)\" -ex run --args target/debugger/debug/manager --log-format=text",
-        "a debugger is for somebody at a terminal",
-    ),
-    (
-        "kubectl -n quartet-operator-system port-forward service/quartet-operator-controller-manager-metrics-service 8443 &",
-        "needs pods that run",
-    ),
-    (
-        "curl -k -H \"Authorization: Bearer $(kubectl -n monitoring create token prometheus)\" https://127.0.0.1:8443/metrics",
-        "tests/cluster/metrics.rs reads them with the token of such an account",
-    ),
-    (
-        "helm install quartet dist/chart --namespace quartet-operator-system --create-namespace --wait",
-        "tests/install/released.rs does, with a Helm that is built for it",
-    ),
-    (
-        "helm upgrade quartet dist/chart --namespace quartet-operator-system --wait",
-        "tests/install/released.rs does, with a Helm that is built for it",
-    ),
-    (
-        "helm rollback quartet --namespace quartet-operator-system --wait",
-        "tests/install/released.rs does, with a Helm that is built for it",
-    ),
-    (
-        "helm uninstall quartet --namespace quartet-operator-system --wait",
-        "tests/install/released.rs does, with a Helm that is built for it",
-    ),
-    (
-        "sha256sum --check --ignore-missing SHA256SUMS",
-        "needs the files of a release",
-    ),
-    (
-        "cosign verify-blob SHA256SUMS --bundle SHA256SUMS.sigstore.json --certificate-oidc-issuer https://token.actions.githubusercontent.com --certificate-identity https://github.com/quartet-operator/quartet-operator/.github/workflows/release.yml@refs/tags/v0.1.0",
-        "needs a release",
-    ),
-    (
-        "gh attestation verify manager-linux-amd64 --repo quartet-operator/quartet-operator",
-        "needs a release",
-    ),
-    (
-        "cosign verify ghcr.io/quartet-operator/quartet-operator:v0.1.0 --certificate-oidc-issuer https://token.actions.githubusercontent.com --certificate-identity https://github.com/quartet-operator/quartet-operator/.github/workflows/release.yml@refs/tags/v0.1.0",
-        "needs a release",
-    ),
-    (
-        "gh attestation verify oci://ghcr.io/quartet-operator/quartet-operator:v0.1.0 --repo quartet-operator/quartet-operator",
-        "needs a release",
-    ),
-    (
-        "oc mirror --v2 --config=imageset-config.yaml --workspace=file://mirror docker://registry.example.com/mirror",
-        "needs a tool of OpenShift and a release",
-    ),
-    ("make release-dry-run", "builds the manager for ten minutes"),
-];
+/// Commands that no test runs as they are, each followed by an indented line with the reason.
+const NOT_RUN: &str = include_str!("not_run.txt");
+
+/// The commands of [`NOT_RUN`].
+pub(crate) fn listed() -> impl Iterator<Item = &'static str> {
+    NOT_RUN.lines().step_by(2)
+}
 
 /// A file and a folder of files whose commands are run by CI and by `make test-e2e`.
 const TYPED_BY_CI: &str = ".ci/run";
@@ -192,7 +71,7 @@ impl Elsewhere {
 
     /// What the document shows of the output is compared here in any case.
     pub(crate) fn place(&self, command: &str, shown: &str) -> Place {
-        if LISTED.iter().any(|(listed, _)| *listed == command) {
+        if listed().any(|listed| listed == command) {
             Place::Nowhere
         } else if shown.is_empty() && self.types(command) {
             Place::Elsewhere
@@ -210,6 +89,14 @@ impl Elsewhere {
             ![before, after].into_iter().flatten().any(is_word)
         })
     }
+}
+
+#[test]
+fn each_command_that_is_not_run_has_a_reason() {
+    let reasons = || NOT_RUN.lines().skip(1).step_by(2);
+    assert_eq!(listed().count(), reasons().count());
+    assert!(listed().all(|command| !command.starts_with(' ')));
+    assert!(reasons().all(|reason| reason.starts_with("    ")));
 }
 
 #[test]

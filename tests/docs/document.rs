@@ -127,6 +127,12 @@ impl Document {
         })
     }
 
+    /// Those commands and the code within sentences, with their lines.
+    pub(crate) fn all_commands(&self) -> impl Iterator<Item = (usize, &str)> {
+        let inline = self.code.iter().map(|(line, code)| (*line, code.as_str()));
+        inline.chain(self.commands().map(|(line, command, _)| (line, command)))
+    }
+
     /// Whether following it changes files, which then are those of a copy.
     pub(crate) fn changes_files(&self) -> bool {
         self.steps

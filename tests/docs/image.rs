@@ -1,18 +1,11 @@
-//! The Dockerfile copies all that the build in a container needs: every manifest and target of the
-//! workspace, and every file that the sources include.
+//! The Dockerfile copies every manifest and target of the workspace. `make test-dockerfile` builds it.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{assert_none, normal, root};
-
-/// Modules that only tests have, which the image's build does not compile.
-const TESTS_ONLY: [(&str, &str); 2] = [
-    ("src/explorer", "src/lib.rs"),
-    ("src/operators/tests", "src/operators/mod.rs"),
-];
+use crate::{normal, root};
 
 /// `source…` and `target` of every COPY from the context in the stage `build`.
 fn copies(dockerfile: &str) -> Vec<(Vec<String>, String)> {
@@ -63,59 +56,6 @@ fn copied(dockerfile: &str) -> BTreeSet<PathBuf> {
     there
 }
 
-/// The targets of `include_str!` and `include_bytes!` in `text`, before its tests.
-fn included(text: &str) -> Vec<&str> {
-    let code = text
-        .split("#[cfg(test)]\nmod tests")
-        .next()
-        .unwrap_or_default();
-    ["include_str!(\"", "include_bytes!(\""]
-        .iter()
-        .flat_map(|name| code.split(name).skip(1))
-        .filter_map(|rest| rest.split('"').next())
-        .collect()
-}
-
-#[test]
-fn the_image_is_built_from_every_file_that_the_sources_include() {
-    for (module, parent) in TESTS_ONLY {
-        let name = module.rsplit('/').next().expect("a name");
-        let parent = fs::read_to_string(root().join(parent)).expect("a source");
-        let is_test_only = ["", "pub(crate) "]
-            .map(|visible| format!("#[cfg(test)]\n{visible}mod {name};"))
-            .iter()
-            .any(|line| parent.contains(line));
-        assert!(is_test_only, "{name}");
-    }
-    let dockerfile = fs::read_to_string(root().join("Dockerfile")).expect("a Dockerfile");
-    let there = copied(&dockerfile);
-    let (mut wrong, mut found) = (Vec::new(), 0);
-    for source in files(&root().join("src")) {
-        let path = source.strip_prefix(root()).expect("below the root");
-        let is_test = TESTS_ONLY
-            .iter()
-            .any(|(module, _)| path.starts_with(module))
-            || path.ends_with("tests.rs");
-        if is_test || path.extension().is_none_or(|it| it != "rs") {
-            continue;
-        }
-        let text = fs::read_to_string(&source).expect("UTF-8");
-        for target in included(&text) {
-            found += 1;
-            let target = normal(&path.parent().expect("a folder").join(target));
-            if !there.contains(&target) {
-                wrong.push(format!(
-                    "{}: {} is not copied",
-                    path.display(),
-                    target.display()
-                ));
-            }
-        }
-    }
-    assert!(found >= 2, "the changelog and project.yaml: {found}");
-    assert_none(wrong);
-}
-
 /// The files of the first layer, with the stubs that its RUN makes, are a workspace to cargo.
 #[test]
 fn the_image_is_built_from_every_manifest_and_target_of_the_workspace() {
@@ -155,29 +95,6 @@ fn the_image_is_built_from_every_manifest_and_target_of_the_workspace() {
     let manifests = members.map(|member| member.expect("a folder").path().join("Cargo.toml"));
     let all = 1 + manifests.filter(|manifest| manifest.is_file()).count();
     assert_eq!(packages.len(), all, "every member of the workspace");
-}
-
-/// What is not sent to the builder cannot be copied by it.
-#[test]
-fn everything_that_is_copied_is_in_the_context() {
-    let ignored = fs::read_to_string(root().join(".dockerignore")).expect("a file");
-    let sent: Vec<&str> = ignored
-        .lines()
-        .filter_map(|it| it.strip_prefix('!'))
-        .collect();
-    let dockerfile = fs::read_to_string(root().join("Dockerfile")).expect("a Dockerfile");
-    let is_sent = |source: &str| {
-        sent.iter().any(|pattern| match pattern.split_once('*') {
-            Some((before, after)) => source.starts_with(before) && source.ends_with(after),
-            // A folder is sent with all that is in it.
-            None => Path::new(source).starts_with(pattern),
-        })
-    };
-    let sources = copies(&dockerfile)
-        .into_iter()
-        .flat_map(|(sources, _)| sources);
-    let missing = sources.filter(|source| !is_sent(source));
-    assert_none(missing.collect());
 }
 
 #[test]

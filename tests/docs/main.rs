@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use crate::covered::{Elsewhere, LISTED, Place};
+use crate::covered::{Elsewhere, Place, listed};
 use crate::document::{Action, Document};
 
 fn root() -> &'static Path {
@@ -84,7 +84,7 @@ fn every_command_is_run_by_this_or_another_test_or_is_listed_with_a_reason() {
     let elsewhere = Elsewhere::read(root());
     let documents = document::all(root());
     let mut wrong = Vec::new();
-    let mut listed: BTreeSet<&str> = LISTED.iter().map(|(command, _)| *command).collect();
+    let mut listed: BTreeSet<&str> = listed().collect();
     let mut found: BTreeMap<&str, usize> = BTreeMap::new();
     for document in &documents {
         for (line, block) in &document.unknown {
@@ -124,10 +124,7 @@ fn every_command_is_run_by_this_or_another_test_or_is_listed_with_a_reason() {
 fn no_command_deletes_by_a_selector_since_kubectl_succeeds_if_it_selects_nothing() {
     let mut wrong = Vec::new();
     for document in document::all(root()) {
-        let inline = document.code.iter();
-        let inline = inline.map(|(line, code)| (*line, code.as_str()));
-        let blocks = document.commands();
-        for (line, command) in inline.chain(blocks.map(|(line, command, _)| (line, command))) {
+        for (line, command) in document.all_commands() {
             // Within `$(…)` is a `kubectl get`.
             let own = command.split("$(").next().unwrap_or_default();
             if own.contains("kubectl ") && own.contains(" delete ") && own.contains(" -l ") {
@@ -151,12 +148,7 @@ fn every_target_of_make_that_a_document_names_is_there() {
         if document.path == "CHANGELOG.md" {
             continue;
         }
-        let inline = document.code.iter();
-        let inline = inline.map(|(line, code)| (*line, code.as_str()));
-        let blocks = document
-            .commands()
-            .map(|(line, command, _)| (line, command));
-        for (line, command) in inline.chain(blocks) {
+        for (line, command) in document.all_commands() {
             let Some(words) = command.strip_prefix("make ") else {
                 continue;
             };

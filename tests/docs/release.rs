@@ -99,29 +99,3 @@ fn a_release_is_refused_while_the_catalog_names_an_earlier_one_by_tag() {
     let said = check();
     assert!(!said.contains("by a tag"), "{said}");
 }
-
-#[test]
-fn the_digest_of_a_chart_is_that_of_its_manifest() {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    let programs = folder("digest");
-    let skopeo = programs.join("skopeo");
-    let text =
-        "#!/bin/sh\n[ \"$*\" = 'inspect --raw docker://registry.test/chart:1' ] && printf '{}'\n";
-    fs::write(&skopeo, text).expect("written");
-    fs::set_permissions(&skopeo, fs::Permissions::from_mode(0o755)).expect("executable");
-    let path = format!("{}:{}", programs.display(), env!("PATH"));
-    let digest = |name: &str| {
-        let mut script = Command::new(root().join("hack/release.sh"));
-        let output = script.args(["digest", name]).env("PATH", &path).output();
-        let output = output.expect("it runs");
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        (output.status.success(), said)
-    };
-    let of_braces = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a\n";
-    assert_eq!(
-        digest("registry.test/chart:1"),
-        (true, of_braces.to_owned())
-    );
-    assert_eq!(digest("registry.test/none:1"), (false, String::new()));
-}

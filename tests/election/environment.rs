@@ -5,13 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use testkit::audit;
-use testkit::{DEADLINE, DEPLOYMENT, Kind, Limit, MEMCACHED, TestEnv};
-use testkit::{Exit, Manager};
+use testkit::audit::{self, Request};
+use testkit::{DEADLINE, DEPLOYMENT, Exit, Kind, Limit, MEMCACHED, Manager, TestEnv};
 
 pub(crate) const LEASE: Kind = Kind {
     api_version: "coordination.k8s.io/v1",
@@ -199,37 +197,15 @@ impl Drop for Work {
     }
 }
 
-/// A write in the audit log.
-#[derive(Debug, Clone)]
-pub(crate) struct Write {
-    pub(crate) user: String,
-    pub(crate) resource: String,
-    pub(crate) verb: String,
-    pub(crate) code: u64,
-    pub(crate) received: Timestamp,
-    pub(crate) answered: Timestamp,
-}
-
 /// Returns the requests of the managers of this namespace so far, in the order of their arrival.
-pub(crate) fn requests(audit_log: &Path, env: &TestEnv) -> Vec<Write> {
-    let prefix = format!("{}-", env.namespace);
-    let mut requests: Vec<_> = audit::requests_as(audit_log, &prefix)
-        .into_iter()
-        .map(|request| Write {
-            user: request.impersonated,
-            resource: request.resource,
-            verb: request.verb,
-            code: request.code,
-            received: request.received,
-            answered: request.answered,
-        })
-        .collect();
+pub(crate) fn requests(audit_log: &Path, env: &TestEnv) -> Vec<Request> {
+    let mut requests = audit::requests_as(audit_log, &format!("{}-", env.namespace));
     requests.sort_by_key(|request| request.received);
     requests
 }
 
 /// Returns the writes of the controllers: all but those of the Lease.
-pub(crate) fn writes(audit_log: &Path, env: &TestEnv) -> Vec<Write> {
+pub(crate) fn writes(audit_log: &Path, env: &TestEnv) -> Vec<Request> {
     let mut writes = requests(audit_log, env);
     writes.retain(|write| {
         write.resource != "leases" && !matches!(&*write.verb, "get" | "list" | "watch")

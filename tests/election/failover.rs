@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::environment::{LEASE_DURATION, Replica, Work, Write, requests, start_admin, writes};
-use testkit::{DEADLINE, Limit, TestEnv, load_factor, sum};
+use crate::environment::{LEASE_DURATION, Replica, Work, requests, start_admin, writes};
+use testkit::{DEADLINE, Limit, Request, TestEnv, load_factor, sum};
 
 /// From the last write of a leader that receives SIGTERM to the answer to the first write of the next.
 /// `make bench` measures from the signal, on an idle machine.
@@ -28,8 +28,10 @@ async fn test_env(name: &str) -> Arc<TestEnv> {
     Arc::new(TestEnv::without_manager(name).await)
 }
 
-fn of<'a>(writes: &'a [Write], replica: &'a str) -> impl Iterator<Item = &'a Write> {
-    writes.iter().filter(move |write| write.user == replica)
+fn of<'a>(writes: &'a [Request], replica: &'a str) -> impl Iterator<Item = &'a Request> {
+    writes
+        .iter()
+        .filter(move |write| write.impersonated == replica)
 }
 
 /// Waits until this replica has written after `since`, and returns all writes so far.
@@ -38,7 +40,7 @@ async fn until_written(
     env: &TestEnv,
     replica: &Replica,
     since: Timestamp,
-) -> Vec<Write> {
+) -> Vec<Request> {
     let mut limit = Limit::new(2 * DEADLINE);
     loop {
         let writes = writes(log, env);
@@ -69,79 +71,54 @@ async fn a_leader_that_receives_sigterm_hands_over_at_once() {
     let (env, log) = (test_env("handover").await, audit_log());
     let mut leader = start_admin(&env, "0");
     leader.until_leading().await;
-    assert_eq!(
+    let is_master = async |replica: &mut Replica| {
         sum(
-            &leader.metrics().await,
+            &replica.metrics().await,
             "leader_election_master_status",
-            &[]
-        ),
-        1.0
-    );
+            &[],
+        ) == 1.0
+    };
+    assert!(is_master(&mut leader).await);
     let work = Work::begin(&env).await;
-    let mut gaps: Vec<Duration> = Vec::new();
-    let mut since_signal: Vec<Duration> = Vec::new();
-    // The fastest trial takes at most twice the promised time of an idle machine, and more if the
-    // machine has other load. Then there are also more trials.
-    let mut limit = 2 * PROMISED;
-    let is_shown = |gaps: &[Duration], limit| gaps.iter().any(|gap| *gap < limit);
+    let (mut gaps, mut limit) = (Vec::new(), 2 * PROMISED);
     for trial in 1..=4 * trials {
-        if gaps.len() >= trials && is_shown(&gaps, limit) {
+        // On a busy machine no trial may be fast; then there are more.
+        if trial > trials && gaps.iter().any(|gap| *gap < limit) {
             break;
         }
         let mut next = start_admin(&env, &trial.to_string());
         next.until_synced().await;
-        assert!(!next.has_led(), "{}", next.log());
-        assert_eq!(
-            sum(&next.metrics().await, "leader_election_master_status", &[]),
-            0.0
-        );
+        assert!(!next.has_led() && !is_master(&mut next).await);
         let (told, user) = (Timestamp::now(), leader.user.clone());
         until_written(&log, &env, &leader, told).await;
-        let signalled = Timestamp::now();
         let exit = leader.stop().await;
         // Two calls to an API server that waits for a processor may take longer than the 4 s in which a
-        // running reconcile ends. Such a trial is repeated.
+        // running reconcile ends.
         let is_cut_off = exit.log.contains("stop phase timed out") && load_factor() > 2.0;
-        let code = i32::from(is_cut_off);
-        assert_eq!(exit.code, Some(code), "{}", exit.log);
-        if is_cut_off {
-            println!("handover {trial} was cut off and is repeated");
-            until_written(&log, &env, &next, told).await;
-            leader = next;
-            continue;
-        }
-        assert!(exit.log.contains("the lease is released"), "{}", exit.log);
+        assert_eq!(exit.code, Some(i32::from(is_cut_off)), "{}", exit.log);
         let writes = until_written(&log, &env, &next, told).await;
-        let last = of(&writes, &user)
-            .map(|write| write.answered)
-            .max()
-            .expect("it wrote");
+        let last = of(&writes, &user).map(|write| write.answered).max();
+        let last = last.expect("it wrote");
         let first = of(&writes, &next.user).next().expect("it writes");
         assert!(first.received >= last, "two writers: {first:?}, {last}");
-        // On any machine less than a candidate without the event of the release would wait: it reads the
-        // lease when three renewals are missing.
-        let taken = taken_after(&log, &env, &user, &next.user);
-        assert!(taken < 2 * RETRY_PERIOD, "taken after {taken:?}");
-        gaps.push(between(last, first.answered));
-        since_signal.push(between(signalled, first.answered));
+        if !is_cut_off {
+            assert!(exit.log.contains("the lease is released"), "{}", exit.log);
+            // On any machine less than a candidate without the event of the release would wait: it reads
+            // the lease when three renewals are missing.
+            let taken = taken_after(&log, &env, &user, &next.user);
+            assert!(taken < 2 * RETRY_PERIOD, "taken after {taken:?}");
+            gaps.push(between(last, first.answered));
+        }
         limit = limit.max((2 * PROMISED).mul_f64(load_factor()));
         leader = next;
     }
     drop(work);
-    assert!(gaps.len() >= trials, "{} handovers", gaps.len());
     gaps.sort();
-    since_signal.sort();
-    let median = gaps[gaps.len() / 2];
-    println!("{} handovers, median and all:", gaps.len());
-    println!("from the last write {median:?}, {gaps:?} (limit of the fastest: {limit:?})");
-    println!(
-        "from the signal {:?}, {since_signal:?}",
-        since_signal[since_signal.len() / 2]
-    );
-    assert!(is_shown(&gaps, limit), "{gaps:?}");
-    assert!(median < 5 * limit / 2, "{gaps:?}");
+    println!("from the last write to the next, sorted: {gaps:?} (limit of the fastest: {limit:?})");
+    assert!(gaps.first().is_some_and(|fastest| *fastest < limit));
+    assert!(gaps[gaps.len() / 2] < 5 * limit / 2, "the median");
     // On an idle machine a retry period.
-    assert!(gaps.iter().all(|gap| *gap < 10 * limit), "{gaps:?}");
+    assert!(gaps.iter().all(|gap| *gap < 10 * limit));
 }
 
 #[tokio::test]

@@ -1,57 +1,43 @@
-//! A manager process without a cluster, which its servers do not need, and clients of it from
-//! different loopback addresses.
+//! A manager process without a cluster, which its servers do not need, and clients of it.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::Arc;
 
-use devcluster::{Process, Program, StateFolder, free_port};
+use devcluster::{StateFolder, free_port};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
-use testkit::{Limit, load_factor};
+use testkit::{Limit, http, load_factor};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::sync::MutexGuard;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Duration, Instant, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::{DEADLINE, TURN};
+use crate::DEADLINE;
 
-pub(crate) const ADMISSION: &str = "/validate-cache-example-com-v1-memcached";
-/// Good clients use this address, as an API server or a kubelet would.
-pub(crate) const GOOD: u8 = 1;
-/// Hostile clients use this address, as another pod would.
-pub(crate) const HOSTILE: u8 = 2;
 /// The server closes a connection whose handshake takes longer.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Whether so many processes wait for a processor that the server may miss its own limits.
-pub(crate) fn is_busy() -> bool {
-    load_factor() > 2.0
-}
+/// The tests run one at a time, so that none takes CPU time from another.
+static TURN: Mutex<()> = Mutex::const_new(());
 
-/// A running manager, killed when dropped.
+/// A running manager.
 pub(crate) struct Manager {
-    process: Process,
-    webhooks: u16,
-    health: u16,
-    tls: Arc<ClientConfig>,
-    folder: StateFolder,
+    process: testkit::Manager,
+    pub(crate) webhooks: SocketAddr,
+    pub(crate) health: SocketAddr,
+    tls: TlsConnector,
+    _folder: StateFolder,
     _turn: MutexGuard<'static, ()>,
 }
 
 /// A status code and a body.
-#[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) code: u16,
     pub(crate) body: Vec<u8>,
-}
-
-impl Reply {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap()
-    }
 }
 
 impl Manager {
@@ -59,40 +45,41 @@ impl Manager {
         let turn = TURN.lock().await;
         let folder = StateFolder::create().unwrap();
         let issued = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        let file = |name: &str| folder.path().join(name);
-        std::fs::write(file("tls.crt"), issued.cert.pem()).unwrap();
-        std::fs::write(file("tls.key"), issued.signing_key.serialize_pem()).unwrap();
+        let write = |name: &str, text: String| {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        };
+        write("tls.crt", issued.cert.pem());
+        write("tls.key", issued.signing_key.serialize_pem());
         let nobody = format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: none\n\
-             clusters: [{{name: none, cluster: {{server: 'https://127.0.0.1:{}'}}}}]\n\
-             users: [{{name: none, user: {{}}}}]\n\
-             contexts: [{{name: none, context: {{cluster: none, user: none}}}}]\n",
+            "{{apiVersion: v1, kind: Config, current-context: none, \
+             clusters: [{{name: none, cluster: {{server: 'https://127.0.0.1:{}'}}}}], \
+             users: [{{name: none, user: {{}}}}], \
+             contexts: [{{name: none, context: {{cluster: none, user: none}}}}]}}",
             free_port().unwrap()
         );
-        std::fs::write(file("kubeconfig"), nobody).unwrap();
-        let (webhooks, health) = (free_port().unwrap(), free_port().unwrap());
-        let arguments = [
-            format!("--kubeconfig={}", file("kubeconfig").display()),
-            "--leader-elect=false".to_owned(),
-            "--metrics-bind-address=0".to_owned(),
-            format!("--health-probe-bind-address=:{health}"),
-            format!("--webhook-port={webhooks}"),
-            format!("--webhook-cert-path={}", folder.path().display()),
-        ];
+        write("kubeconfig", nobody);
         // Another build, such as the image's, which has another allocator.
         let binary = std::env::var("HOSTILE_MANAGER");
         let binary = binary.unwrap_or_else(|_| env!("CARGO_BIN_EXE_manager").to_owned());
-        // The limit of open files of a container: the manager raises it.
-        let limited = "ulimit -S -n 1024; exec \"$0\" \"$@\"".to_owned();
-        let arguments = ["-c".to_owned(), limited, binary]
-            .into_iter()
-            .chain(arguments);
-        let program = Program::foreign("/bin/sh");
-        let log = file("manager.log");
-        // glibc then returns large blocks to the kernel when they are freed. By default it keeps up
-        // to twice the largest, in each of its arenas.
-        let allocator = ("MALLOC_MMAP_THRESHOLD_".to_owned(), "131072".to_owned());
-        let process = Process::spawn("manager", &program, arguments, [allocator], &log).unwrap();
+        let path = folder.path().display();
+        let mut command = Command::new("sh");
+        command
+            // The limit of open files of a container: the manager raises it.
+            .args(["-c", "ulimit -S -n 1024; exec \"$0\" \"$@\"", &binary])
+            .arg(format!("--kubeconfig={path}/kubeconfig"))
+            .arg(format!("--webhook-cert-path={path}"))
+            .args(["--leader-elect=false", "--metrics-bind-address=0"])
+            .args([
+                "--health-probe-bind-address=127.0.0.1:0",
+                "--webhook-port=0",
+            ])
+            // glibc then returns large blocks to the kernel when they are freed. By default it keeps
+            // up to twice the largest, in each of its arenas.
+            .env("MALLOC_MMAP_THRESHOLD_", "131072");
+        let process = testkit::Manager::spawn(command);
+        let address = async |purpose| process.address_of(purpose).await.parse().unwrap();
+        let health: SocketAddr = address("health probes").await;
+        let webhooks: SocketAddr = address("webhooks").await;
 
         let mut roots = RootCertStore::empty();
         roots.add(issued.cert.der().clone()).unwrap();
@@ -102,82 +89,45 @@ impl Manager {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let mut manager = Self {
+        let manager = Self {
             process,
-            webhooks,
+            // It listens on all interfaces.
+            webhooks: ([127, 0, 0, 1], webhooks.port()).into(),
             health,
-            tls: Arc::new(tls),
-            folder,
+            tls: TlsConnector::from(Arc::new(tls)),
+            _folder: folder,
             _turn: turn,
         };
         let mut limit = Limit::new(DEADLINE);
-        while manager.get("/readyz").await != Some(200) {
-            manager.process.check().unwrap();
-            limit.pause(|| "never ready").await;
+        while http::probe(health, "/readyz").await != Some(200) {
+            limit.pause(|| manager.process.log()).await;
         }
+        let list = list_of(1);
+        assert_eq!(manager.good_call(crate::CONVERSION, &list).await.code, 200);
         manager
     }
 
-    /// Opens a TCP connection to the health server.
-    pub(crate) async fn connect_health(&self, from: u8) -> std::io::Result<TcpStream> {
-        connect(from, self.health, None).await
-    }
-
-    /// Returns the status code of a probe, made on a new connection as the kubelet does.
-    pub(crate) async fn get(&self, path: &str) -> Option<u16> {
-        let mut stream = self.connect_health(GOOD).await.ok()?;
-        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.ok()?;
-        read_code(&mut stream).await
-    }
-
-    /// Opens a TCP connection to the webhook server.
-    pub(crate) async fn connect_tcp(&self, from: u8) -> std::io::Result<TcpStream> {
-        connect(from, self.webhooks, None).await
-    }
-
-    /// Opens a TLS connection to the webhook server.
-    pub(crate) async fn connect(&self, from: u8) -> std::io::Result<TlsStream<TcpStream>> {
-        self.handshake(self.connect_tcp(from).await?).await
-    }
-
-    /// Opens a connection with a small receive buffer.
-    pub(crate) async fn connect_narrow(&self, from: u8) -> TlsStream<TcpStream> {
-        let stream = connect(from, self.webhooks, Some(16 * 1024)).await.unwrap();
-        self.handshake(stream).await.unwrap()
-    }
-
-    /// Returns the first message of a TLS handshake.
-    pub(crate) fn hello(&self) -> Vec<u8> {
+    /// Opens a TLS connection to the webhook server. Its receive buffer is small, so that a response that
+    /// is not read stays with the manager.
+    pub(crate) async fn connect(&self) -> std::io::Result<TlsStream<TcpStream>> {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_recv_buffer_size(16 * 1024)?;
+        let stream = socket.connect(self.webhooks).await?;
         let name = ServerName::try_from("localhost").unwrap();
-        let mut connection = ClientConnection::new(Arc::clone(&self.tls), name).unwrap();
-        let mut hello = Vec::new();
-        connection.write_tls(&mut hello).unwrap();
-        hello
-    }
-
-    /// Returns the number of its open files, connections among them.
-    pub(crate) fn files(&self) -> usize {
-        let files = std::fs::read_dir(format!("/proc/{}/fd", self.process.id()));
-        files.unwrap().count()
-    }
-
-    async fn handshake(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
-        let name = ServerName::try_from("localhost").unwrap();
-        let connector = TlsConnector::from(Arc::clone(&self.tls));
-        connector.connect(name, stream).await
+        stream.set_nodelay(true)?;
+        self.tls.connect(name, stream).await
     }
 
     /// Makes one call on a new connection and reads the whole response.
-    pub(crate) async fn call(&self, from: u8, path: &str, body: &[u8]) -> std::io::Result<Reply> {
-        let mut stream = self.connect(from).await?;
+    async fn call(&self, path: &str, body: &[u8]) -> std::io::Result<Reply> {
+        let mut stream = self.connect().await?;
         let request = [head(path, Some(body.len())).as_bytes(), body].concat();
         let (mut read, mut write) = tokio::io::split(&mut stream);
         let sent = async {
             // A server that has read enough responds before everything is written.
             let _ = write.write_all(&request).await;
             let _ = write.flush().await;
-            std::future::pending::<()>().await;
+            std::future::pending().await
         };
         tokio::select! {
             reply = read_reply(&mut read) => reply,
@@ -185,30 +135,22 @@ impl Manager {
         }
     }
 
-    /// Like [`Manager::call`] of a good client, whose response must come in time.
+    /// Makes a call whose response must come in time. On a busy machine a handshake may take longer than
+    /// the server waits for it; the call is then repeated, as by an API server.
     pub(crate) async fn good_call(&self, path: &str, body: &[u8]) -> Reply {
-        self.patient_call(GOOD, path, body).await
-    }
-
-    /// Like [`Manager::call`], whose response must come in time. On a busy machine a handshake may take
-    /// longer than the server waits for it; the call is then repeated, as by an API server.
-    pub(crate) async fn patient_call(&self, from: u8, path: &str, body: &[u8]) -> Reply {
         let mut limit = Limit::new(DEADLINE);
         loop {
             let began = Instant::now();
-            let call = timeout(DEADLINE.mul_f64(load_factor()), self.call(from, path, body));
+            let call = timeout(DEADLINE.mul_f64(load_factor()), self.call(path, body));
             match call.await.expect("in time") {
-                Err(error) if is_busy() && began.elapsed() >= HANDSHAKE && !limit.is_over() => {
-                    println!("{path} after {:.0?}: {error}", began.elapsed());
-                }
+                Err(_) if began.elapsed() >= HANDSHAKE && !limit.is_over() => {}
                 reply => return reply.expect("a response"),
             }
         }
     }
 
-    /// Returns a line of `/proc/<pid>/status`, in bytes, such as the current or the peak resident
-    /// memory.
-    pub(crate) fn memory(&self, line: &str) -> usize {
+    /// Returns a line of `/proc/<pid>/status`, in bytes.
+    fn memory(&self, line: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()));
         let status = status.unwrap();
         let mut lines = status.lines();
@@ -223,34 +165,13 @@ impl Manager {
         self.memory("VmRSS")
     }
 
-    /// Returns the peak of resident memory since [`Manager::resident`].
+    /// Returns the peak of resident memory since [`Manager::resident`], and resets it.
     pub(crate) fn peak(&self, what: &str) -> usize {
-        let (peak, left) = (self.memory("VmHWM"), self.memory("VmRSS"));
-        println!(
-            "{what}: {} KiB at most, {} KiB left",
-            peak / 1024,
-            left / 1024
-        );
+        let peak = self.memory("VmHWM");
+        println!("{what}: {} KiB at most", peak / 1024);
+        self.resident();
         peak
     }
-
-    /// Returns the log so far.
-    pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("manager.log")).unwrap()
-    }
-}
-
-async fn connect(from: u8, port: u16, receive: Option<u32>) -> std::io::Result<TcpStream> {
-    let socket = TcpSocket::new_v4()?;
-    if let Some(bytes) = receive {
-        socket.set_recv_buffer_size(bytes)?;
-    }
-    socket.bind((Ipv4Addr::new(127, 0, 0, from), 0).into())?;
-    let stream = socket
-        .connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
-        .await?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
 }
 
 /// Returns the head of a request; `length` is the declared one, if any.
@@ -262,23 +183,15 @@ pub(crate) fn head(path: &str, length: Option<usize>) -> String {
     format!("POST {path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n{length}\r\n\r\n")
 }
 
-/// Reads the status code of a response.
-pub(crate) async fn read_code(from: &mut (impl AsyncRead + Unpin)) -> Option<u16> {
-    let mut answer = [0; 12];
-    from.read_exact(&mut answer).await.ok()?;
-    std::str::from_utf8(&answer).ok()?.get(9..)?.parse().ok()
-}
-
-async fn read_reply(from: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Reply> {
+pub(crate) async fn read_reply(from: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Reply> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(from.read_u8().await?);
     }
     let head = String::from_utf8(head).unwrap();
-    let length = head
-        .lines()
-        .find_map(|line| line.strip_prefix("content-length: "));
-    let mut body = vec![0; length.unwrap().parse().unwrap()];
+    let mut lines = head.lines();
+    let length = lines.find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |it| it.parse().unwrap())];
     from.read_exact(&mut body).await?;
     let code = head[9..12].parse().unwrap();
     Ok(Reply { code, body })
@@ -286,13 +199,18 @@ async fn read_reply(from: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Repl
 
 /// Returns a valid conversion of at least this many bytes.
 pub(crate) fn list_of(bytes: usize) -> Vec<u8> {
-    let object = json!({
+    let object = memcached(
+        json!({"name": "x", "namespace": "n", "uid": "u", "annotations": {"k": "v".repeat(6000)}}),
+    );
+    conversion_of(&object.to_string(), bytes.div_ceil(6000))
+}
+
+/// Returns a Memcached in its original version.
+pub(crate) fn memcached(metadata: Value) -> Value {
+    json!({
         "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
-        "metadata": {"name": "x", "namespace": "n", "uid": "u", "annotations": {"k": "v".repeat(6000)}},
-        "spec": {"size": 3},
+        "metadata": metadata, "spec": {"size": 3},
     })
-    .to_string();
-    conversion_of(&object, bytes.div_ceil(object.len()))
 }
 
 /// Returns a conversion of `count` copies of this object.

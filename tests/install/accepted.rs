@@ -13,46 +13,16 @@ use crate::chart;
 use crate::rendered::{documents, kubectl, overlay, repository};
 
 /// The folder with the version, the module, the folder in it, and the names of its CRD files.
-const OTHERS: [(&str, &str, &str, &[&str]); 5] = [
-    (
-        "hack/crds",
-        "github.com/cert-manager/cert-manager",
-        "deploy/crds",
-        &["cert-manager.io_certificates", "cert-manager.io_issuers"],
-    ),
-    (
-        "hack/crds",
-        "github.com/prometheus-operator/prometheus-operator",
-        "example/prometheus-operator-crd",
-        &[
-            "monitoring.coreos.com_prometheusrules",
-            "monitoring.coreos.com_servicemonitors",
-        ],
-    ),
-    (
-        "hack/crds",
-        "github.com/operator-framework/api",
-        "crds",
-        &[
-            "operators.coreos.com_catalogsources",
-            "operators.coreos.com_clusterserviceversions",
-            "operators.coreos.com_operatorgroups",
-            "operators.coreos.com_subscriptions",
-        ],
-    ),
-    (
-        "hack/olm-v1",
-        "github.com/operator-framework/operator-controller",
-        "config/base/catalogd/crd/standard",
-        &["olm.operatorframework.io_clustercatalogs"],
-    ),
-    (
-        "hack/olm-v1",
-        "github.com/operator-framework/operator-controller",
-        "config/base/operator-controller/crd/standard",
-        &["olm.operatorframework.io_clusterextensions"],
-    ),
-];
+const OTHERS: &str = "
+hack/crds github.com/cert-manager/cert-manager deploy/crds cert-manager.io_certificates cert-manager.io_issuers
+hack/crds github.com/prometheus-operator/prometheus-operator example/prometheus-operator-crd \
+    monitoring.coreos.com_prometheusrules monitoring.coreos.com_servicemonitors
+hack/crds github.com/operator-framework/api crds operators.coreos.com_catalogsources \
+    operators.coreos.com_clusterserviceversions operators.coreos.com_operatorgroups operators.coreos.com_subscriptions
+hack/olm-v1 github.com/operator-framework/operator-controller config/base/catalogd/crd/standard \
+    olm.operatorframework.io_clustercatalogs
+hack/olm-v1 github.com/operator-framework/operator-controller config/base/operator-controller/crd/standard \
+    olm.operatorframework.io_clusterextensions";
 
 /// Returns where Go keeps the module, in the version of the folder's `go.mod`.
 fn module(folder: &str, path: &str) -> PathBuf {
@@ -150,8 +120,11 @@ async fn the_api_server_accepts_every_object_with_strict_field_validation() {
         .into_iter()
         .find(|it| it["kind"] == "Namespace");
     let mut needed = vec![namespace.expect("a Namespace")];
-    for (versions, path, folder, files) in OTHERS {
-        let folder = module(versions, path).join(folder);
+    for line in OTHERS.trim().lines() {
+        let mut words = line.split_whitespace();
+        let mut word = || words.next().expect("a word");
+        let folder = module(word(), word()).join(word());
+        let files = words;
         for file in files {
             needed.extend(documents(&folder.join(format!("{file}.yaml"))));
         }

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 
 use crate::graph::Graph;
 use crate::helm::{answer, helm, value_file};
-use crate::mounted;
 use crate::rendered::{self, Rendered, repository};
 
 const NAMESPACE: &str = "quartet-operator-system";
@@ -21,7 +20,8 @@ const NAMESPACE: &str = "quartet-operator-system";
 /// A certificate authority, in PEM. The API server requires one in a caBundle.
 pub(crate) fn authority() -> &'static str {
     static AUTHORITY: OnceLock<String> = OnceLock::new();
-    AUTHORITY.get_or_init(|| mounted::authority().pem())
+    let issued = || rcgen::generate_simple_self_signed(["authority".to_owned()]);
+    AUTHORITY.get_or_init(|| issued().expect("a certificate").cert.pem())
 }
 
 /// The same authority as a caBundle.

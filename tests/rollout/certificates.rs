@@ -9,10 +9,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use quartet_operator::names::{NAMESPACE, WEBHOOK_SERVICE};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
-/// Issues certificates for 127.0.0.1.
+/// Issues certificates for the Service of the webhooks.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -41,7 +45,7 @@ impl Authority {
 
     pub(crate) fn issue(&self) -> Pair {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let params = CertificateParams::new(vec![host()]).unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         Pair {
             certificate: certificate.pem(),
@@ -49,19 +53,28 @@ impl Authority {
         }
     }
 
-    /// Returns a client configuration that trusts only this authority.
-    pub(crate) fn client(&self) -> ClientConfig {
+    /// Returns the certificate that the server shows to a client that trusts only this authority.
+    pub(crate) async fn shown_at(&self, port: u16) -> Vec<u8> {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut client = ClientConfig::builder_with_provider(provider)
+        let client = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        client.alpn_protocols = vec![b"http/1.1".to_vec()];
-        client
+        let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        let name = ServerName::try_from(host()).unwrap();
+        let stream = TlsConnector::from(Arc::new(client))
+            .connect(name, stream)
+            .await;
+        let stream = stream.expect("a handshake");
+        stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
     }
+}
+
+fn host() -> String {
+    format!("{WEBHOOK_SERVICE}.{NAMESPACE}.svc")
 }
 
 /// A folder with `tls.crt` and `tls.key`; removed when dropped.

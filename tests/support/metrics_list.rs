@@ -1,37 +1,38 @@
 //! Compares a scrape with the list of metrics in `docs/metrics.md`: names, types and labels.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 /// Type and labels by name.
 pub(crate) type Metrics = BTreeMap<String, (String, BTreeSet<String>)>;
 
 /// Returns the tables of `docs/metrics.md`: `| name | type | labels | … |`. Names are those of the
 /// text format's `# TYPE` lines, without the `_total` of counters and `_info` of infos.
-pub(crate) fn documented() -> Metrics {
-    let text = include_str!("../../docs/metrics.md");
-    let rows = text.lines().filter(|line| line.starts_with("| `"));
-    rows.map(|row| {
-        let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
-        let words = |cell: &str| {
-            let words = cell
-                .split(',')
-                .map(|word| word.trim().trim_matches('`').to_owned());
-            words
-                .filter(|word| !word.is_empty())
-                .collect::<BTreeSet<_>>()
-        };
-        let (name, kind) = (cells[0].trim_matches('`'), cells[1]);
-        let suffix = match kind {
+fn documented() -> Metrics {
+    let text = include_str!("../../docs/metrics.md").replace('`', "");
+    let rows = text
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.starts_with("| |"));
+    let cells = rows.map(|row| row.trim_matches('|').split('|').map(str::trim));
+    let mut metrics = Metrics::new();
+    for row in cells {
+        let row: Vec<&str> = row.collect();
+        let suffix = match row[1] {
             "counter" => "_total",
             "info" => "_info",
-            _ => "",
+            "gauge" | "histogram" | "summary" => "",
+            // The head of a table.
+            _ => continue,
         };
-        let name = name
-            .strip_suffix(suffix)
-            .unwrap_or_else(|| panic!("{name} lacks {suffix}"));
-        (name.to_owned(), (kind.to_owned(), words(cells[2])))
-    })
-    .collect()
+        let name = row[0].strip_suffix(suffix);
+        let name = name.unwrap_or_else(|| panic!("{} lacks {suffix}", row[0]));
+        let labels = row[2].split(',').map(|label| label.trim().to_owned());
+        let labels = labels.filter(|label| !label.is_empty()).collect();
+        metrics.insert(name.to_owned(), (row[1].to_owned(), labels));
+    }
+    metrics
 }
 
 /// Asserts that every metric of a scrape is in the list, with its type and with exactly the labels
@@ -69,22 +70,8 @@ pub(crate) fn assert_listed(scrape: &str) -> BTreeSet<String> {
 
 /// Returns the label names of a series; label values may hold any text.
 fn labels(line: &str) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    let Some((_, mut rest)) = line.split_once('{') else {
-        return names;
-    };
-    while let Some((name, after)) = rest.split_once("=\"") {
-        names.insert(name.trim_start_matches(',').to_owned());
-        let mut escaped = false;
-        let end = after.find(|c| {
-            let is_end = c == '"' && !escaped;
-            escaped = c == '\\' && !escaped;
-            is_end
-        });
-        rest = &after[end.expect("a closing quote") + 1..];
-        if rest.starts_with('}') {
-            break;
-        }
-    }
-    names
+    static LABEL: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r#"(\w+)="(?:[^"\\]|\\.)*""#).expect("a pattern"));
+    let names = LABEL.captures_iter(line);
+    names.map(|found| found[1].to_owned()).collect()
 }

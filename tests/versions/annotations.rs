@@ -38,17 +38,10 @@ async fn hub_spec(env: &TestEnv) -> Value {
     read.expect("the object")["spec"].take()
 }
 
-/// Stores an object before the webhook validates the annotation.
-pub(crate) async fn store_wrong(env: &TestEnv) {
-    env.create_namespace(NAMESPACE).await;
-    let wrong = spoke("wrong", 1, data(json!({"memory": -5})));
-    let created = env.create(&collection_of(&MEMCACHED.spoke), &wrong).await;
-    created.expect("created");
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn conversion_data_is_validated_on_every_path_on_which_it_can_change() {
     let env = BOTH_VERSIONS.test_env().await;
+    env.create_namespace(NAMESPACE).await;
     let in_spoke = collection_of(&MEMCACHED.spoke);
 
     let blamed = "metadata.annotations[quartet-operator.example.com/conversion-data]: \
@@ -137,40 +130,12 @@ async fn conversion_data_is_validated_on_every_path_on_which_it_can_change() {
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     env.merge(&path, label).await.expect("labelled");
     assert_eq!(hub_spec(&env).await, expected);
-
-    existing_errors_are_accepted(&env).await;
-}
-
-/// An update is accepted if it leaves an existing error alone or makes it no worse.
-async fn existing_errors_are_accepted(env: &TestEnv) {
-    let path = of(&MEMCACHED.spoke, "wrong");
-    let with = |data: Value| json!({"metadata": {"annotations": data}});
-    for patch in [
-        json!({"spec": {"size": 2}}),
-        with(data(json!({"memory": -5, "threads": 2}))),
-    ] {
-        env.merge(&path, patch)
-            .await
-            .expect("an existing error is accepted");
-    }
-    let worse = with(data(json!({"memory": -5, "threads": -2})));
-    let refused = env.merge(&path, worse).await.expect_err("worse");
-    assert!(
-        refused.message.contains("spec.threads of v1"),
-        "{refused:?}"
-    );
-    env.merge(&path, with(data(json!({"memory": 5}))))
-        .await
-        .expect("mended");
-    // After the correction the error may not return.
-    let refused = env.merge(&path, with(data(json!({"memory": -5})))).await;
-    refused.expect_err("refused");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_service_desired_by_the_annotation_needs_a_valid_name_too() {
     let env = BOTH_VERSIONS.test_env().await;
-    let in_spoke = collection_of(&MEMCACHED.spoke);
+    let in_spoke = collection(MEMCACHED, &MEMCACHED.spoke, "default");
     let of_name = |enabled: bool| spoke("1.x", 1, data(json!({"service": {"enabled": enabled}})));
     let blamed = "metadata.name: Invalid value: \"1.x\"";
     let refused = env.create(&in_spoke, &of_name(true)).await;
@@ -180,7 +145,7 @@ async fn a_service_desired_by_the_annotation_needs_a_valid_name_too() {
         .await
         .expect("created");
     let patch = json!({"metadata": {"annotations": data(json!({"service": {"enabled": true}}))}});
-    let refused = env.merge(&of(&MEMCACHED.spoke, "1.x"), patch).await;
+    let refused = env.merge(&format!("{in_spoke}/1.x"), patch).await;
     let refused = refused.expect_err("refused");
     assert!(refused.message.contains(blamed), "{refused:?}");
 }

@@ -5,12 +5,11 @@ use futures::{Stream, StreamExt as _};
 use kube::api::{Api, DynamicObject, WatchEvent, WatchParams};
 use kube::core::ApiResource;
 use quartet_operator::api::DATA_ANNOTATION;
-use quartet_operator::api::conversion::{ANNOTATIONS_LIMIT_BYTES, OMITTED};
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::kinds::{elasticweb, memcached};
 use quartet_operator::packaging::{crd, kinds, sample};
 use serde_json::{Value, json};
-use testkit::{Limit, load_factor};
+use testkit::load_factor;
 use tokio::time::timeout;
 
 use crate::environment::{DEADLINE, TestEnv, collection, object, path};
@@ -297,7 +296,7 @@ async fn watch(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn watches_of_both_versions_send_all_events_even_with_full_annotations() {
+async fn watches_of_both_versions_send_all_events() {
     let env = Exclusive::test_env().await;
     env.apply_crds(crd::both_versions).await;
     env.register_webhooks().await;
@@ -328,66 +327,6 @@ async fn watches_of_both_versions_send_all_events_even_with_full_annotations() {
         .expect("patched");
     both("modified small", json!({"size": 2}), memory(2)).await;
 
-    // Nearly 256 KiB of annotations: there is no space for the fields that the original version
-    // lacks, and no write may cause that.
-    let spec = json!({"replicas": 3, "memory": 16});
-    let mut big = object(MEMCACHED, &MEMCACHED.hub, "big", spec.clone());
-    let note = "x".repeat(ANNOTATIONS_LIMIT_BYTES - "note".len() - 16);
-    let annotated = json!({"annotations": {"note": note}});
-    big["metadata"]["annotations"] = annotated["annotations"].clone();
-    let hub = collection_of(&MEMCACHED.hub);
-    let too_long = "metadata.annotations: Too long: may not be more than 262144 bytes";
-    let refused = env.create(&hub, &big).await.expect_err("no room");
-    assert!(refused.message.contains(too_long), "{refused:?}");
-    big["metadata"]["annotations"].take();
-    env.create(&hub, &big).await.expect("created");
-    both("added big", json!({"size": 3}), spec.clone()).await;
-    let annotated = json!({"metadata": annotated});
-    let path = in_hub(MEMCACHED, "big");
-    let refused = env.merge(&path, annotated.clone()).await;
-    let refused = refused.expect_err("no room");
-    assert!(refused.message.contains(too_long), "{refused:?}");
-    // Objects that an earlier version of the webhook accepted may be so.
-    env.unregister_webhooks().await;
-    let mut limit = Limit::new(DEADLINE);
-    while let Err(refused) = env.merge(&path, annotated.clone()).await {
-        limit.pause(|| format!("{refused:?}")).await;
-    }
-    let in_old = |size: i64| json!({"size": size, OMITTED: r#"{"v1":{"memory":16}}"#.len()});
-    both("modified big", in_old(3), spec).await;
-    let read = env
-        .get(&in_spoke(MEMCACHED, "big"))
-        .await
-        .expect("readable");
-    assert_eq!(read["spec"], in_old(3));
-    assert_eq!(read["metadata"]["annotations"], json!({"note": note}));
-    for (version, field) in [(&MEMCACHED.spoke, "size"), (&MEMCACHED.hub, "replicas")] {
-        let list = env.get(&collection_of(version)).await.expect("a list");
-        let items = list["items"].as_array().expect("items").iter();
-        let sizes: Vec<_> = items.map(|item| item["spec"][field].clone()).collect();
-        assert_eq!(sizes, [json!(3), json!(2)]);
-    }
-    let patch = json!({"spec": {"replicas": 4}});
-    env.merge(&in_hub(MEMCACHED, "big"), patch)
-        .await
-        .expect("patched");
-    both(
-        "modified big",
-        in_old(4),
-        json!({"replicas": 4, "memory": 16}),
-    )
-    .await;
-
-    env.delete(&in_spoke(MEMCACHED, "big"))
-        .await
-        .expect("deleted");
-    env.until_gone(&in_hub(MEMCACHED, "big")).await;
-    both(
-        "deleted big",
-        in_old(4),
-        json!({"replicas": 4, "memory": 16}),
-    )
-    .await;
     env.delete(&in_hub(MEMCACHED, "small"))
         .await
         .expect("deleted");

@@ -3,19 +3,14 @@
 
 use quartet_operator::api::DATA_ANNOTATION;
 use quartet_operator::api::conversion::{ANNOTATIONS_LIMIT_BYTES, OMITTED};
-use quartet_operator::api::replicas::Pods;
 use quartet_operator::api::{Kind, Version};
-use quartet_operator::kinds::memcached;
-use quartet_operator::packaging::{crd, kinds, sample};
+use quartet_operator::packaging::{kinds, sample};
 use serde_json::{Value, json};
 use testkit::Answer;
 
-use crate::environment::{Form, TestEnv, collection, object, path};
-use crate::shared::{BOTH_VERSIONS, Exclusive};
+use crate::environment::{TestEnv, collection, path};
+use crate::shared::BOTH_VERSIONS;
 
-const MEMCACHED: &Kind = &memcached::KIND;
-const SPOKE: &str = "memcacheds.v1alpha1.cache.example.com";
-const HUB: &str = "memcacheds.v1.cache.example.com";
 const NAMESPACE: &str = "full-annotations";
 /// The message of writes that the schema rejects.
 const WAY_OUT: &str = "the annotations have no room for the fields that only";
@@ -55,74 +50,13 @@ fn scaled(version: &Version, spec: &Value) -> Value {
     names.fold(json!(4), |inner, name| json!({name: inner}))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn writes_without_space_for_the_other_version_are_rejected_with_a_workaround() {
-    let env = Exclusive::test_env().await;
-    env.create_namespace(NAMESPACE).await;
-    let forms: [(&str, Form); 2] = [("spoke", crd::transition), ("hub", crd::both_versions)];
-    for (stored, form) in forms {
-        env.apply_crds(form).await;
-        env.register_webhooks().await;
-        for kind in kinds() {
-            let hub = collection(kind, &kind.hub, NAMESPACE);
-            let mut sample = hub_sample(kind, "full");
-            sample["metadata"]["annotations"] = full();
-            refused(env.create(&hub, &sample).await, "bytes of annotations");
-            let target = format!("{}?fieldManager=a", in_hub(kind));
-            refused(env.apply(&target, &sample).await, "bytes of annotations");
-
-            // Fields first, annotations later.
-            let sample = hub_sample(kind, "full");
-            let before = env.create(&hub, &sample).await.expect("created")["spec"].clone();
-            let annotated = json!({"metadata": {"annotations": full()}});
-            let answer = env.merge(&in_hub(kind), annotated.clone()).await;
-            refused(answer, "bytes of annotations");
-            let mut applied = json!({"metadata": annotated["metadata"]});
-            applied["apiVersion"] = json!(kind.api_version(&kind.hub));
-            applied["kind"] = json!(kind.kind);
-            applied["metadata"]["name"] = json!("full");
-            refused(env.apply(&target, &applied).await, "bytes of annotations");
-            // The API server counts the conversion data itself.
-            refused(
-                env.merge(&in_spoke(kind), annotated.clone()).await,
-                "Too long",
-            );
-            let spec = env.get(&in_hub(kind)).await.expect("the object")["spec"].take();
-            assert_eq!(spec, before);
-            // Annotations with enough space are accepted and kept over a label in the original
-            // version.
-            let some = json!({"metadata": {"annotations": {"note": "x".repeat(200_000)}}});
-            env.merge(&in_hub(kind), some).await.expect("annotated");
-            let label = json!({"metadata": {"labels": {"a": "b"}}});
-            env.merge(&in_spoke(kind), label).await.expect("labelled");
-            let spec = env.get(&in_hub(kind)).await.expect("the object")["spec"].take();
-            assert_eq!(spec, before, "{kind:?} stored in the {stored}");
-            env.delete(&in_hub(kind)).await.expect("deleted");
-
-            // Annotations first, fields later.
-            let mut sample = sample::sample(kind, &kind.spoke).expect("a sample");
-            sample["metadata"] = json!({"name": "full", "annotations": full()});
-            let spoke = collection(kind, &kind.spoke, NAMESPACE);
-            env.create(&spoke, &sample).await.expect("created");
-            let patch = json!({"spec": {"podSecurity": "Restricted"}});
-            refused(
-                env.merge(&in_hub(kind), patch).await,
-                "bytes of annotations",
-            );
-            env.delete(&in_spoke(kind)).await.expect("deleted");
-        }
-    }
-}
-
 /// Creates objects that an earlier version of the webhook would have accepted, before one is
 /// registered: stored in the hub version, with full annotations, and with field managers in both
-/// versions. One of each kind, and another Memcached for kubectl.
+/// versions.
 pub(crate) async fn store_full(env: &TestEnv) {
     env.create_namespace(NAMESPACE).await;
-    let of_each_kind = kinds().into_iter().map(|kind| (kind, NAMESPACE));
-    for (kind, namespace) in of_each_kind.chain([(MEMCACHED, "default")]) {
-        let in_hub = path(kind, &kind.hub, namespace, "full");
-        let in_spoke = path(kind, &kind.spoke, namespace, "full");
+    for kind in kinds() {
+        let (in_hub, in_spoke) = (in_hub(kind), in_spoke(kind));
         let mut spoke = sample::sample(kind, &kind.spoke).expect("a sample");
         spoke["metadata"] = json!({"name": "full"});
         let target = format!("{in_spoke}?fieldManager=old");
@@ -207,56 +141,5 @@ async fn no_write_loses_fields_of_an_object_with_full_annotations() {
         let labelled = env.merge(&in_spoke(kind), label).await.expect("labelled");
         assert!(labelled["metadata"]["annotations"][DATA_ANNOTATION].is_string());
         assert_eq!(hub_spec().await, expected);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn kubectl_shows_why_an_object_cannot_be_written_in_the_original_version() {
-    let env = BOTH_VERSIONS.test_env().await;
-    let in_hub = path(MEMCACHED, &MEMCACHED.hub, "default", "full");
-    let stored = env.get(&in_hub).await.expect("the object");
-    let spoke = object(MEMCACHED, &MEMCACHED.spoke, "full", json!({"size": 5}));
-    assert!(matches!(MEMCACHED.spoke.pods, Pods::Counted(&["size"])));
-    for arguments in [
-        vec!["label", SPOKE, "full", "a=b"],
-        vec!["annotate", SPOKE, "full", "a=b"],
-        vec!["annotate", SPOKE, "full", "note-"],
-        vec!["scale", SPOKE, "full", "--replicas=5"],
-        vec!["apply", "--validate=false", "-f", "-"],
-        vec!["apply", "--server-side", "--force-conflicts", "-f", "-"],
-        vec!["replace", "--validate=false", "-f", "-"],
-        vec![
-            "patch",
-            SPOKE,
-            "full",
-            "--subresource=status",
-            "--type=merge",
-            "-p",
-            r#"{"status":{"replicas":1}}"#,
-        ],
-    ] {
-        let (succeeded, written) = env.kubectl(&arguments, &spoke);
-        println!("$ kubectl {}\n{written}", arguments.join(" "));
-        assert!(!succeeded, "{arguments:?}: {written}");
-        let is_told = written.contains(WAY_OUT)
-            // kubectl apply adds its own annotation, which already exceeds the limit.
-            || arguments.contains(&"--validate=false") && written.contains("Too long");
-        assert!(is_told, "{arguments:?}: {written}");
-        let read = env.get(&in_hub).await.expect("the object");
-        assert_eq!(read["spec"], stored["spec"], "{arguments:?}");
-    }
-    // The workaround, and a deletion, which needs none.
-    for arguments in [
-        vec!["annotate", HUB, "full", "note-"],
-        vec!["label", SPOKE, "full", "a=b"],
-        vec!["delete", SPOKE, "full"],
-    ] {
-        if arguments[0] == "delete" {
-            let read = env.get(&in_hub).await.expect("the object");
-            assert_eq!(read["spec"], stored["spec"]);
-        }
-        let (succeeded, written) = env.kubectl(&arguments, &Value::Null);
-        println!("$ kubectl {}\n{written}", arguments.join(" "));
-        assert!(succeeded, "{arguments:?}: {written}");
     }
 }

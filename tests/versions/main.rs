@@ -5,9 +5,10 @@
 mod annotations;
 mod both;
 mod environment;
+#[path = "../support/etcd.rs"]
+mod etcd;
 mod finalizers;
 mod full_annotations;
-mod layers;
 mod many;
 mod migrate_storage;
 mod operator_removed;
@@ -16,7 +17,6 @@ mod outage;
 mod previous;
 mod pull_policy;
 mod random;
-mod schemas;
 mod shared;
 mod upgrade;
 mod versions_change;

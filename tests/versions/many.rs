@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use testkit::load_factor;
 
 use crate::environment::{Form, TestEnv, collection, object};
+use crate::etcd::Etcd;
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const OBJECTS: usize = 10_000;
@@ -26,8 +27,8 @@ async fn create_all(env: &TestEnv) {
     let first = object(MEMCACHED, &MEMCACHED.spoke, &name(0), json!({"size": 0}));
     let spoke = collection(MEMCACHED, &MEMCACHED.spoke, "default");
     env.create(&spoke, &first).await.expect("created");
-    let etcd = Etcd::of(env);
-    let first = etcd.get(&key(0)).await;
+    let etcd = Etcd::at(&env.cluster.etcd_url());
+    let first = stored(&etcd, &key(0)).await;
     let numbers: Vec<usize> = (1..OBJECTS).collect();
     for numbers in numbers.chunks(PUTS_AT_ONCE) {
         let copies = numbers.iter().map(|&number| {
@@ -37,7 +38,7 @@ async fn create_all(env: &TestEnv) {
             copy["spec"]["size"] = json!(number);
             (key(number), copy)
         });
-        etcd.put(copies).await;
+        put(&etcd, copies).await;
     }
     println!("{OBJECTS} objects stored in {:?}", started.elapsed());
 }
@@ -52,38 +53,20 @@ fn key(number: usize) -> String {
     format!("/registry/{group}/{plural}/default/{}", name(number))
 }
 
-/// etcd's own API, over HTTP with JSON.
-struct Etcd(kube::Client);
+async fn stored(etcd: &Etcd, key: &str) -> Value {
+    let answer = etcd.call("kv/range", &json!({"key": base64(key)})).await;
+    let value = answer["kvs"][0]["value"].clone();
+    let value: ByteString = serde_json::from_value(value).expect("a value");
+    serde_json::from_slice(&value.0).expect("JSON")
+}
 
-impl Etcd {
-    fn of(env: &TestEnv) -> Self {
-        let url = env.cluster.etcd_url().parse().expect("a URL");
-        Self(kube::Client::try_from(kube::Config::new(url)).expect("a client"))
-    }
-
-    async fn get(&self, key: &str) -> Value {
-        let answer = self
-            .call("/v3/kv/range", &json!({"key": base64(key)}))
-            .await;
-        let value = answer["kvs"][0]["value"].clone();
-        let value: ByteString = serde_json::from_value(value).expect("a value");
-        serde_json::from_slice(&value.0).expect("JSON")
-    }
-
-    async fn put(&self, objects: impl Iterator<Item = (String, Value)>) {
-        let puts = objects.map(|(key, value)| {
-            json!({"requestPut": {"key": base64(&key), "value": base64(&value.to_string())}})
-        });
-        let transaction = json!({"success": puts.collect::<Vec<_>>()});
-        let answer = self.call("/v3/kv/txn", &transaction).await;
-        assert_eq!(answer["succeeded"], true, "{answer}");
-    }
-
-    async fn call(&self, path: &str, body: &Value) -> Value {
-        let request = http::Request::post(path).body(body.to_string().into_bytes());
-        let answer = self.0.request(request.expect("a request")).await;
-        answer.expect("etcd responds")
-    }
+async fn put(etcd: &Etcd, objects: impl Iterator<Item = (String, Value)>) {
+    let puts = objects.map(|(key, value)| {
+        json!({"requestPut": {"key": base64(&key), "value": base64(&value.to_string())}})
+    });
+    let transaction = json!({"success": puts.collect::<Vec<_>>()});
+    let answer = etcd.call("kv/txn", &transaction).await;
+    assert_eq!(answer["succeeded"], true, "{answer}");
 }
 
 fn base64(text: &str) -> ByteString {

@@ -7,49 +7,19 @@ use serde_json::{Value, json};
 
 use crate::shared::BOTH_VERSIONS;
 
+/// References of every form, valid or not.
+const IMAGES: &str = "nginx | nginx:latest | nginx:1.17.1 | nginx: | Nginx | a/Nginx | Registry/x | \
+    registry:5000 | registry:5000/x | registry:5000/x:1 | registry:/x | localhost/x | \
+    [::1]:5000/x | [::1/x | a_b.c/x | a__b----c.d | a___b | a..b | -a | a- | a//b | a b | é | \
+    http://example.com/x | example.com/a/b | docker.io/x | nginx@sha256:00 | \
+    nginx:latest@sha256:00 | x:Latest | x:latest:latest | x@y@z | a.b-.c/x | /x | x/";
+
 /// The API server's own default, so that existing pods are not replaced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_pull_policy_that_we_set_is_the_default_of_the_api_server() {
     let env = BOTH_VERSIONS.test_env().await;
     let digest = format!("sha256:{}", "0".repeat(64));
-    let mut images: Vec<String> = [
-        "nginx",
-        "nginx:latest",
-        "nginx:1.17.1",
-        "nginx:",
-        "Nginx",
-        "a/Nginx",
-        "Registry/x",
-        "registry:5000",
-        "registry:5000/x",
-        "registry:5000/x:1",
-        "registry:/x",
-        "localhost/x",
-        "[::1]:5000/x",
-        "[::1/x",
-        "a_b.c/x",
-        "a__b----c.d",
-        "a___b",
-        "a..b",
-        "-a",
-        "a-",
-        "a//b",
-        "a b",
-        "é",
-        "http://example.com/x",
-        "example.com/a/b",
-        "docker.io/x",
-        "nginx@sha256:00",
-        "nginx:latest@sha256:00",
-        "x:Latest",
-        "x:latest:latest",
-        "x@y@z",
-        "a.b-.c/x",
-        "/x",
-        "x/",
-    ]
-    .map(str::to_owned)
-    .to_vec();
+    let mut images: Vec<String> = IMAGES.split(" | ").map(str::to_owned).collect();
     images.extend([
         format!("nginx@{digest}"),
         format!("nginx:1@{digest}"),

@@ -14,8 +14,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::environment::{Form, NO_LIMIT, TestEnv, collection, crd_path, list_path, object};
+use crate::full_annotations::store_full;
 use crate::webhook_server::WebhookServer;
-use crate::{annotations, full_annotations};
 
 const MEMCACHED: &Kind = &memcached::KIND;
 
@@ -33,15 +33,11 @@ pub(crate) struct Shared {
 }
 
 /// For tests that write objects and count nothing.
-pub(crate) static BOTH_VERSIONS: Shared =
-    Shared::new(crd::both_versions, NO_LIMIT, Some(store_unvalidated));
-
-fn store_unvalidated(env: &TestEnv) -> LocalBoxFuture<'_, ()> {
-    Box::pin(async move {
-        annotations::store_wrong(env).await;
-        full_annotations::store_full(env).await;
-    })
-}
+pub(crate) static BOTH_VERSIONS: Shared = Shared::new(
+    crd::both_versions,
+    NO_LIMIT,
+    Some(|env| Box::pin(store_full(env))),
+);
 
 impl Shared {
     pub(crate) const fn new(form: Form, max_replicas: u32, store: Option<Store>) -> Self {

@@ -11,7 +11,6 @@ use tokio::sync::Mutex;
 
 use crate::annotations::{data, spoke};
 use crate::environment::{TestEnv, collection, path};
-use crate::schemas::without_minimum;
 use crate::shared::Shared;
 
 const MEMCACHED: &Kind = &memcached::KIND;
@@ -28,6 +27,18 @@ fn without_minimums(kind: &Kind) -> CustomResourceDefinition {
         without_minimum(spec.expect("a schema"));
     }
     serde_json::from_value(crd).expect("a CRD")
+}
+
+/// Removes every lower bound from a schema.
+fn without_minimum(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            fields.remove("minimum");
+            fields.values_mut().for_each(without_minimum);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_minimum),
+        _ => {}
+    }
 }
 
 /// Returns every version of every kind.
@@ -114,28 +125,6 @@ async fn a_rejection_by_the_webhook_has_its_cause_in_the_written_version() {
                 "the other version's webhook was not called"
             );
         }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn scaling_over_the_limit_is_rejected_in_both_versions_but_not_scaling_down() {
-    let (env, _turn) = (ASKED_OFTEN.test_env().await, TURN.lock().await);
-    for (kind, version) in versions() {
-        let (_, path) = create_sample(&env, (kind, version), "scaled").await;
-        let scale = async |replicas: i32| {
-            let patch = json!({"spec": {"replicas": replicas}});
-            env.merge(&format!("{path}/scale"), patch).await
-        };
-        let refused = scale(11).await.expect_err("over the limit");
-        if refused.code != 404 {
-            let expected = "Scale.autoscaling \"scaled\" is invalid: spec.replicas: Invalid value: 11: \
-                            must be less than or equal to 10, the operator's limit (--max-replicas)";
-            assert!(refused.message.ends_with(expected), "{refused:?}");
-            assert_eq!(scale(10).await.expect("scaled")["spec"]["replicas"], 10);
-            let down = scale(0).await.expect("scaled");
-            assert_eq!(down["spec"]["replicas"].as_i64().unwrap_or(0), 0);
-        }
-        env.delete(&path).await.expect("deleted");
     }
 }
 

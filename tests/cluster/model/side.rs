@@ -74,99 +74,88 @@ impl Side {
         }
     }
 
+    /// Adds UID and resourceVersion to the metadata of a request, or to preconditions.
+    fn name(&self, to: &mut Value, step: &Step, plural: &str, now: Option<&Value>) {
+        let (Step::Apply { uid, version, .. } | Step::Delete(_, uid, version)) = step else {
+            return;
+        };
+        for (how, field) in [(*uid, "uid"), (*version, "resourceVersion")] {
+            if let Some(value) = self.named(how, field, plural, now) {
+                to[field] = value;
+            }
+        }
+    }
+
     pub(super) async fn make(&mut self, step: &Step) -> Answer {
-        match step {
+        let plural = match step {
+            Step::Status { .. } => "memcacheds",
+            Step::Apply { plural, .. }
+            | Step::Merge(plural, _)
+            | Step::Create(plural, _)
+            | Step::Delete(plural, ..)
+            | Step::Get(plural)
+            | Step::Look(plural) => plural,
+        };
+        let now = self.get(plural).await;
+        let (path, all) = (self.path(plural, NAME), self.path(plural, ""));
+        let (method, target, form, body) = match step {
             Step::Apply {
-                plural,
                 manager,
                 force,
                 body,
-                uid,
-                version,
+                ..
             } => {
-                let now = self.get(plural).await;
                 let mut body = body.clone();
                 body["metadata"]["namespace"] = self.namespace.clone().into();
-                for (how, field) in [(*uid, "uid"), (*version, "resourceVersion")] {
-                    if let Some(value) = self.named(how, field, plural, now.as_ref()) {
-                        body["metadata"][field] = value;
-                    }
-                }
-                let path = self.path(plural, NAME);
+                self.name(&mut body["metadata"], step, plural, now.as_ref());
                 let target = format!("{path}?fieldManager={manager}&force={force}");
-                let form = "application/apply-patch+yaml";
-                let answer = self.send("PATCH", &target, form, &body).await;
-                self.note(plural, now);
-                answer
+                ("PATCH", target, "apply-patch+yaml", body)
             }
-            Step::Merge(plural, patch) => {
-                let now = self.get(plural).await;
-                let target = format!("{}?fieldManager=somebody", self.path(plural, NAME));
-                let form = "application/merge-patch+json";
-                let answer = self.send("PATCH", &target, form, patch).await;
-                self.note(plural, now);
-                answer
+            Step::Merge(_, patch) => {
+                let target = format!("{path}?fieldManager=somebody");
+                ("PATCH", target, "merge-patch+json", patch.clone())
             }
-            Step::Create(plural, body) => {
-                let target = format!("{}?fieldManager=somebody", self.path(plural, ""));
-                self.send("POST", &target, "application/json", body).await
+            Step::Create(_, body) => {
+                let target = format!("{all}?fieldManager=somebody");
+                ("POST", target, "json", body.clone())
             }
-            Step::Delete(plural, uid, version) => {
-                let now = self.get(plural).await;
-                let mut preconditions = json!({});
-                for (how, field) in [(*uid, "uid"), (*version, "resourceVersion")] {
-                    if let Some(value) = self.named(how, field, plural, now.as_ref()) {
-                        preconditions[field] = value;
-                    }
-                }
-                let options = json!({
-                    "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions,
+            Step::Delete(..) => {
+                let mut options = json!({
+                    "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {},
                     "propagationPolicy": "Background",
                 });
-                let target = self.path(plural, NAME);
-                let answer = self
-                    .send("DELETE", &target, "application/json", &options)
-                    .await;
-                self.note(plural, now);
-                answer
+                self.name(&mut options["preconditions"], step, plural, now.as_ref());
+                ("DELETE", path, "json", options)
             }
-            Step::Get(plural) => {
-                let target = self.path(plural, NAME);
-                self.send("GET", &target, "", &Value::Null).await
-            }
-            Step::Look(plural) => {
-                let collection = self.path(plural, "");
-                let target = format!("{collection}?fieldSelector=metadata.name%3D{NAME}&limit=1");
-                let mut answer = self.send("GET", &target, "", &Value::Null).await;
-                answer.object = answer.object["items"].get(0).cloned().unwrap_or_default();
-                answer
+            Step::Get(_) => ("GET", path, "json", Value::Null),
+            Step::Look(_) => {
+                let target = format!("{all}?fieldSelector=metadata.name%3D{NAME}&limit=1");
+                ("GET", target, "json", Value::Null)
             }
             Step::Status {
                 operation,
                 version,
                 status,
             } => {
-                let plural = "memcacheds";
-                let now = self.get(plural).await;
                 let version = self.named(*version, "resourceVersion", plural, now.as_ref());
                 let version = version.map(|version| {
                     json!({"op": operation, "path": "/metadata/resourceVersion", "value": version})
                 });
                 let add = json!({"op": "add", "path": "/status", "value": status});
-                let operations: Value = version.into_iter().chain([add]).collect();
-                let target = format!("{}/status?fieldManager=ours", self.path(plural, NAME));
-                let form = "application/json-patch+json";
-                let answer = self.send("PATCH", &target, form, &operations).await;
-                self.note(plural, now);
-                answer
+                let operations = version.into_iter().chain([add]).collect();
+                let target = format!("{path}/status?fieldManager=ours");
+                ("PATCH", target, "json-patch+json", operations)
             }
+        };
+        let form = format!("application/{form}");
+        let mut answer = self.send(method, &target, &form, &body).await;
+        if let Step::Look(_) = step {
+            answer.object = answer.object["items"].get(0).cloned().unwrap_or_default();
         }
-    }
-
-    fn note(&mut self, plural: &str, before: Option<Value>) {
-        if let Some(before) = before {
+        if let (Some(before), "PATCH" | "DELETE") = (now, method) {
             self.earlier.retain(|(it, _)| it != plural);
             self.earlier.push((plural.to_owned(), before));
         }
+        answer
     }
 }

@@ -123,41 +123,25 @@ impl History {
         self.status_writes.iter()
     }
 
-    /// Returns the children of all resources, and all other objects of the same kinds.
-    pub(crate) fn children(&self) -> impl Iterator<Item = (&Key, &[Version])> {
+    /// Returns every object with its versions.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = (&Key, &[Version])> {
         let all = self.versions.iter();
-        all.filter(|(key, _)| wanted::operator(&key.plural).is_none())
-            .map(|(key, versions)| (key, versions.as_slice()))
+        all.map(|(key, versions)| (key, versions.as_slice()))
     }
 
     /// Returns the versions of the object when the status was written, the newest first.
     pub(crate) fn past(&self, key: &Key, write: &StatusWrite) -> Vec<&Version> {
-        let moment = self.moment(write);
         let versions = self.versions.get(key).into_iter().flatten();
         let mut past: Vec<_> = versions
             .filter(|version| match version.is_gone {
                 // A deletion has no revision of its own, so it counts as earlier if it ended
                 // earlier.
                 true => version.answered <= write.received,
-                false => version.revision <= moment,
+                false => version.revision <= write.revision,
             })
             .collect();
         past.reverse();
         past
-    }
-
-    /// Returns the revision at which the status was written. A write that changes nothing has the
-    /// revision of the write before; it is then true at a later time.
-    fn moment(&self, write: &StatusWrite) -> u64 {
-        let is_earlier = |it: &&Version| it.answered <= write.received;
-        let mut same = self.versions.get(&write.key).into_iter().flatten();
-        let changed = !same.any(|it| it.revision == write.revision && is_earlier(&it));
-        if changed {
-            return write.revision;
-        }
-        let earlier = self.versions.values().flatten().filter(is_earlier);
-        let newest = earlier.map(|it| it.revision).max();
-        newest.unwrap_or(write.revision)
     }
 
     /// Returns the resource at the generation of the status, the newest first: the last version

@@ -13,9 +13,7 @@ mod history;
 
 mod wanted;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -26,9 +24,6 @@ use self::wanted::Wanted;
 
 /// The longest time between another client's write and a status that ignores it.
 pub(crate) const RACE: Duration = Duration::from_secs(2);
-
-/// The annotation of a child with the generation that last changed it.
-const APPLIED: &str = "quartet-operator.example.com/applied";
 
 /// The findings in a log.
 #[derive(Debug, Default)]
@@ -43,24 +38,11 @@ pub(crate) struct Report {
     pub(crate) rewritten: Vec<String>,
     /// Statuses for which the log lacks the generation's spec, or a child's state.
     pub(crate) unknown: Vec<String>,
-    /// Writes of children with the annotation of their generation.
-    pub(crate) stamped: usize,
     /// The violations.
     pub(crate) violations: Vec<String>,
 }
 
 impl Report {
-    /// Adds the findings of another log.
-    pub(crate) fn add(&mut self, other: Report) {
-        self.status_writes += other.status_writes;
-        self.checked += other.checked;
-        self.stamped += other.stamped;
-        self.races.extend(other.races);
-        self.rewritten.extend(other.rewritten);
-        self.unknown.extend(other.unknown);
-        self.violations.extend(other.violations);
-    }
-
     /// Prints the counts and their details.
     pub(crate) fn print(&self, of_what: &str) {
         for (what, list) in [
@@ -75,14 +57,13 @@ impl Report {
         }
         println!(
             "trusted status, {of_what}: {} status writes, {} with Ready=True compared with the \
-             children, {} violations, {} races, {} rewritten, {} unknown; {} stamped writes of children",
+             children, {} violations, {} races, {} rewritten, {} unknown",
             self.status_writes,
             self.checked,
             self.violations.len(),
             self.races.len(),
             self.rewritten.len(),
             self.unknown.len(),
-            self.stamped,
         );
     }
 }
@@ -91,35 +72,17 @@ impl Report {
 pub(crate) fn check(log: &Path) -> Report {
     let mut history = History::open(log);
     history.read(|_| true);
-    report(&history, |_| true)
+    report(&history)
 }
 
-/// Checks one namespace. Calls for many namespaces of one log read each line once.
-pub(crate) fn check_namespace(log: &Path, namespace: &str) -> Report {
-    static HISTORIES: Mutex<BTreeMap<PathBuf, History>> = Mutex::new(BTreeMap::new());
-    let mut histories = HISTORIES.lock().unwrap_or_else(PoisonError::into_inner);
-    let history = histories
-        .entry(log.to_owned())
-        .or_insert_with(|| History::open(log));
-    // Other processes use other namespaces of the same API server.
-    let process = format!("-{}-", std::process::id());
-    history.read(|line| line.contains(&process));
-    report(history, |of| of == namespace)
-}
-
-fn report(history: &History, of_namespace: impl Fn(&str) -> bool) -> Report {
+fn report(history: &History) -> Report {
     let mut report = Report::default();
     let writes = history.status_writes();
-    for write in writes.filter(|write| of_namespace(&write.key.namespace)) {
+    for write in writes {
         report.status_writes += 1;
         if write.is_ready {
             report.checked += 1;
             check_write(history, write, &mut report);
-        }
-    }
-    for (key, versions) in history.children() {
-        if of_namespace(&key.namespace) {
-            check_stamps(&key.to_string(), versions, &mut report);
         }
     }
     report
@@ -241,34 +204,6 @@ fn is_rewritten(history: &History, version: &Version, wanted: &Wanted) -> bool {
         && lacking == wanted.lacking_in(&apply.object())
 }
 
-/// Checks that for one owner no older generation is applied over a newer one.
-fn check_stamps(key: &str, versions: &[Version], report: &mut Report) {
-    let mut newest: BTreeMap<String, i64> = BTreeMap::new();
-    for version in versions.iter().filter(|it| it.is_managers && !it.is_gone) {
-        let object = version.object();
-        let Some(stamp) = object["metadata"]["annotations"][APPLIED].as_str() else {
-            continue;
-        };
-        let stamp: Value = serde_json::from_str(stamp).unwrap_or_default();
-        let owner = object["metadata"]["ownerReferences"][0]["uid"].as_str();
-        let (Some(owner), Some(generation)) = (owner, stamp["generation"].as_i64()) else {
-            report
-                .violations
-                .push(format!("{key}: an unreadable stamp: {stamp}"));
-            continue;
-        };
-        report.stamped += 1;
-        let newest = newest.entry(owner.to_owned()).or_insert(generation);
-        if generation < *newest {
-            report.violations.push(format!(
-                "{key}: generation {generation} of {owner} was applied over {newest} at revision {}",
-                version.revision
-            ));
-        }
-        *newest = generation.max(*newest);
-    }
-}
-
 fn earlier(time: Timestamp, by: Duration) -> Timestamp {
     time.checked_sub(by).unwrap_or(Timestamp::MIN)
 }
@@ -278,7 +213,7 @@ fn earlier(time: Timestamp, by: Duration) -> Timestamp {
 pub(crate) fn versions(log: &Path, namespace: &str, plural: &str) -> Vec<(String, Value)> {
     let mut history = History::open(log);
     history.read(|line| line.contains(namespace));
-    let children = history.children();
+    let children = history.objects();
     let of_kind = children.filter(|(key, _)| key.namespace == namespace && key.plural == plural);
     let mut versions: Vec<_> = of_kind
         .flat_map(|(key, versions)| versions.iter().map(|version| (key.name.clone(), version)))

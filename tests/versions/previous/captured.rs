@@ -2,8 +2,6 @@
 //! configuration, Secret, Lease, resources and their children, each as it was stored. This
 //! release's manager continues with it.
 
-use std::path::PathBuf;
-
 use quartet_operator::api::conversion::convert;
 use serde_json::{Map, Value, json};
 use testkit::Limit;
@@ -80,22 +78,8 @@ async fn the_state_that_the_previous_release_leaves_is_captured() {
         env!("CARGO_MANIFEST_DIR"),
         "/tests/versions/previous/left-by-0.1.0.json"
     );
-    // One line per object: changes can be read, and the file stays small.
-    let mut text = "{\n".to_owned();
-    for (index, (name, value)) in left.iter().enumerate() {
-        let comma = if index == 0 { "" } else { ",\n" };
-        let lines: Vec<String> = match value.as_array() {
-            Some(items) => items.iter().map(ToString::to_string).collect(),
-            None => vec![value.to_string()],
-        };
-        let (open, close) = if value.is_array() {
-            ("[\n", "\n]")
-        } else {
-            ("", "")
-        };
-        text += &format!("{comma}{}: {open}{}{close}", json!(name), lines.join(",\n"));
-    }
-    std::fs::write(PathBuf::from(file), text + "\n}\n").expect("written");
+    let text = serde_json::to_string_pretty(&left).expect("JSON");
+    std::fs::write(file, text + "\n").expect("written");
 }
 
 /// Returns the object without fields that the API server sets, so that it can be created.
