@@ -8,14 +8,14 @@ use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::*;
 
-use crate::error::Error;
+use crate::Result;
 use crate::figures::Figures;
 use crate::manager::NAMES;
 use crate::promises::{Load, Promises, row};
-use crate::webhook::{BATCH, CONVERT, CPU, CREATE, P99};
+use crate::webhook::{BATCH, CONVERT, CREATE};
 
 type Failure = DrawingAreaErrorKind<std::io::Error>;
-type Line = (String, Vec<(f64, f64)>);
+type Points = Vec<(f64, f64)>;
 
 /// What is to be drawn.
 #[derive(Debug, clap::Args)]
@@ -29,10 +29,12 @@ pub(crate) struct Arguments {
 }
 
 /// A chart: panels side by side, each with a title and its lines.
+#[derive(Clone)]
 struct Chart {
+    file: &'static str,
     x: &'static str,
     y: &'static str,
-    panels: Vec<(&'static str, Vec<Line>)>,
+    panels: Vec<(&'static str, Vec<(&'static str, Points)>)>,
 }
 
 /// The rows of bursts that are drawn, and the files.
@@ -42,6 +44,8 @@ const BURSTS: [(&str, &str); 4] = [
     ("burst-first-status.svg", row::STATUS_AFTER_CHILDREN),
     ("burst-all-ready.svg", row::ALL_READY),
 ];
+/// The managers with webhooks.
+const SERVERS: [&str; 2] = [NAMES[0], NAMES[1]];
 /// The values of a chart that span more than this have a logarithmic axis.
 const WIDE: f64 = 20.0;
 /// Of one panel, in pixels.
@@ -57,139 +61,138 @@ const COLOURS: [RGBColor; 4] = [
 /// Draws all charts.
 ///
 /// # Errors
-/// A file cannot be read or written, or has no figures.
-pub(crate) fn perform(arguments: &Arguments, promises: &Promises) -> Result<(), Error> {
+/// A file cannot be read or written.
+pub(crate) fn perform(arguments: &Arguments, promises: &Promises) -> Result<()> {
     let bursts = Figures::read(&arguments.figures.join("bursts.csv"))?;
     let webhooks = Figures::read(&arguments.figures.join("webhooks.csv"))?;
-    let mut charts: Vec<_> = BURSTS
-        .into_iter()
-        .map(|(file, row)| (file, of_bursts(&bursts, row, promises)))
-        .collect();
-    charts.push((
-        "webhook-conversion.svg",
-        of_conversions(&webhooks, promises),
-    ));
-    charts.push(("webhook-latency.svg", of_latencies(&webhooks)));
+    let mut charts = BURSTS
+        .map(|(file, row)| of_bursts(&bursts, file, row, promises))
+        .to_vec();
+    charts.push(of_conversions(&webhooks, promises));
+    charts.push(of_latencies(&webhooks));
     let output = arguments.output.as_ref().unwrap_or(&arguments.figures);
     std::fs::create_dir_all(output)?;
-    for (file, chart) in charts {
-        std::fs::write(output.join(file), svg(&chart)?)?;
+    for chart in charts {
+        std::fs::write(output.join(chart.file), svg(&chart)?)?;
     }
     Ok(())
 }
 
 /// A row by the size of the burst, a panel for each number of pods.
-fn of_bursts(figures: &Figures, row: &'static str, promises: &Promises) -> Chart {
+fn of_bursts(
+    figures: &Figures,
+    file: &'static str,
+    row: &'static str,
+    promises: &Promises,
+) -> Chart {
     let panels = [("no pods", 0), ("one pod each", 1)].map(|(title, pods)| {
-        let of = |name: &str| {
-            figures.points(|key| match key {
-                [manager, resources, of, what] if (*manager, *what) == (name, row) => {
-                    let resources = resources.parse().ok();
-                    resources.filter(|_| of.parse() == Ok(pods))
-                }
-                _ => None,
-            })
-        };
-        let mut lines: Vec<Line> = NAMES.map(|name| (name.to_owned(), of(name))).into();
-        let promised = of(NAMES[0]).into_iter().filter_map(|(resources, _)| {
-            let load = Load {
-                resources: resources as u32,
-                pods,
-            };
-            Some((resources, promises.limit(row, load)?))
+        let mut lines = NAMES
+            .map(|name| (name, of(figures, row, name, pods)))
+            .to_vec();
+        let promised = lines[0].1.iter().filter_map(|&(x, _)| {
+            let resources = x as u32;
+            Some((x, promises.limit(row, Load { resources, pods })?))
         });
-        lines.push(("promised".to_owned(), promised.collect()));
+        lines.push(("promised", promised.collect()));
         (title, lines)
     });
     Chart {
+        file,
         x: "resources in the burst",
         y: row,
         panels: panels.into(),
     }
 }
 
+/// The row of one manager, by the number of resources with so many pods each.
+fn of(figures: &Figures, row: &str, name: &str, pods: u32) -> Points {
+    figures.points(row, |load| match load {
+        [manager, resources, of] if *manager == name && of.parse() == Ok(pods) => {
+            resources.parse().ok()
+        }
+        _ => None,
+    })
+}
+
 /// CPU of a conversion, by how many objects are in the call.
 fn of_conversions(figures: &Figures, promises: &Promises) -> Chart {
-    let mut lines = of_servers(figures, |key| match key {
-        [CONVERT, objects, "1", CPU] => objects.parse().ok(),
-        _ => None,
+    let lines = SERVERS.map(|server| {
+        let points = figures.points(row::CALL_CPU, |load| match load {
+            [name, CONVERT, objects, "1"] if *name == server => objects.parse().ok(),
+            _ => None,
+        });
+        let each = points
+            .into_iter()
+            .map(|(objects, cpu)| (objects, cpu / objects));
+        (server, each.collect::<Points>())
     });
-    for (objects, value) in lines.iter_mut().flat_map(|(_, points)| points) {
-        *value /= *objects;
-    }
     let batches = lines[0]
         .1
         .iter()
         .filter(|(objects, _)| *objects >= f64::from(BATCH));
-    let promised = batches.filter_map(|(objects, _)| {
-        let each_second = promises.limit(row::BATCH_OBJECTS, Load::default())?;
-        Some((*objects, 1e6 / each_second))
-    });
-    let promised = ("promised".to_owned(), promised.collect());
-    lines.push(promised);
+    let promised = promises.limit(row::BATCH_OBJECTS, Load::default());
+    let promised = batches.filter_map(|(objects, _)| Some((*objects, 1e6 / promised?)));
+    let promised = ("promised", promised.collect());
     Chart {
+        file: "webhook-conversion.svg",
         x: "objects in one call",
         y: "CPU per object, µs",
-        panels: vec![("CPU of a conversion, one connection", lines)],
+        panels: vec![(
+            "CPU of a conversion, one connection",
+            lines.into_iter().chain([promised]).collect(),
+        )],
     }
 }
 
 /// How long the slowest calls take, by how many connections call without a pause.
 fn of_latencies(figures: &Figures) -> Chart {
-    let of = |call: &'static str| {
-        of_servers(figures, move |key| match key {
-            [this, "1", connections, P99] if *this == call => connections.parse().ok(),
-            _ => None,
-        })
+    let panel = |title, call: &str| {
+        let lines = SERVERS.map(|server| {
+            let points = figures.points(row::CALL_P99, |load| match load {
+                [name, of, "1", connections] if *name == server && *of == call => {
+                    connections.parse().ok()
+                }
+                _ => None,
+            });
+            (server, points)
+        });
+        (title, lines.to_vec())
     };
-    let conversions = ("conversions of one object", of(CONVERT));
     Chart {
+        file: "webhook-latency.svg",
         x: "connections that call without a pause",
-        y: P99,
-        panels: vec![("creations", of(CREATE)), conversions],
+        y: row::CALL_P99,
+        panels: vec![
+            panel("creations", CREATE),
+            panel("conversions of one object", CONVERT),
+        ],
     }
 }
 
-/// A line for each server; `x` returns the place of a figure by what follows the server in its key.
-fn of_servers(figures: &Figures, x: impl Fn(&[&str]) -> Option<f64>) -> Vec<Line> {
-    let servers = NAMES[..2].iter().map(|&server| {
-        let points = figures.points(|key| match key {
-            [name, rest @ ..] if *name == server => x(rest),
-            _ => None,
-        });
-        (server.to_owned(), points)
-    });
-    servers.collect()
-}
-
 /// Draws `chart`: the same figures result in the same bytes.
-fn svg(chart: &Chart) -> Result<String, Failure> {
+fn svg(chart: &Chart) -> std::result::Result<String, Failure> {
     let all = chart.panels.iter().flat_map(|(_, lines)| lines);
     let points = all.flat_map(|(_, points)| points.iter().copied());
     let (xs, ys): (Vec<_>, Vec<_>) = points.unzip();
     let x = smallest(&xs) / 1.5..largest(&xs) * 1.5;
     let (least, most) = (smallest(&ys), largest(&ys));
     let mut svg = String::new();
-    {
-        let (width, height) = SIZE;
-        let size = (width * chart.panels.len() as u32, height);
-        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-        root.fill(&WHITE)?;
+    let (width, height) = SIZE;
+    let size = (width * chart.panels.len() as u32, height);
+    let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+    root.fill(&WHITE)?;
+    let areas = root.split_evenly((1, chart.panels.len()));
+    for (number, area) in areas.iter().enumerate() {
         // With room above, for the legend.
-        for (number, area) in root
-            .split_evenly((1, chart.panels.len()))
-            .iter()
-            .enumerate()
-        {
-            if most / least > WIDE {
-                let y = (least / 2.0..most * 5.0).log_scale();
-                panel(chart, number, area, x.clone(), y)?;
-            } else {
-                panel(chart, number, area, x.clone(), 0.0..most * 1.5)?;
-            }
+        if most / least > WIDE {
+            let y = (least / 2.0..most * 5.0).log_scale();
+            panel(chart, number, area, x.clone(), y)?;
+        } else {
+            panel(chart, number, area, x.clone(), 0.0..most * 1.5)?;
         }
-        root.present()?;
     }
+    root.present()?;
+    drop((areas, root));
     Ok(svg)
 }
 
@@ -199,7 +202,7 @@ fn panel<Y>(
     area: &DrawingArea<SVGBackend<'_>, Shift>,
     x: Range<f64>,
     y: Y,
-) -> Result<(), Failure>
+) -> std::result::Result<(), Failure>
 where
     Y: AsRangedCoord<Value = f64>,
     Y::CoordDescType: ValueFormatter<f64>,
@@ -225,7 +228,7 @@ where
         }
         let points = points.iter().copied();
         plot.draw_series(LineSeries::new(points, colour.stroke_width(2)).point_size(3))?
-            .label(name)
+            .label(*name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
     }
     plot.configure_series_labels()
