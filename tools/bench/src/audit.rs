@@ -178,7 +178,10 @@ pub(crate) fn listed(requests: &Requests) -> String {
         } = request;
         format!("{count} {verb} {resource} {code}")
     });
-    each.collect::<Vec<_>>().join(", ")
+    match each.collect::<Vec<_>>().as_slice() {
+        [] => "none".to_owned(),
+        each => each.join(", "),
+    }
 }
 
 #[cfg(test)]

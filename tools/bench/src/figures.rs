@@ -70,14 +70,18 @@ impl Figures {
         text
     }
 
-    /// The points of a line of a chart, from left to right: of each figure of `row` for the cells of whose
-    /// load `x` returns a place.
-    pub(crate) fn points(&self, row: &str, x: impl Fn(&[&str]) -> Option<f64>) -> Vec<(f64, f64)> {
+    /// The points of a line of a chart, from left to right: the figures of `row` for loads like this one, in
+    /// which a cell is `x`.
+    pub(crate) fn points(&self, row: &str, load: &str) -> Vec<(f64, f64)> {
+        let like: Vec<_> = load.split(',').collect();
         let mut points = Vec::new();
         for ((load, of), value) in &self.values {
             let cells: Vec<_> = load.split(',').collect();
-            if let (true, Some(x)) = (of == row, x(&cells)) {
-                points.push((x, *value));
+            let place = like.iter().position(|cell| *cell == "x");
+            let x = place.and_then(|place| cells.get(place)?.parse().ok());
+            let is_like = |(like, cell): (&&str, &&str)| *like == "x" || like == cell;
+            if of == row && cells.len() == like.len() && like.iter().zip(&cells).all(is_like) {
+                points.extend(x.map(|x: f64| (x, *value)));
             }
         }
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -106,10 +110,7 @@ manager,5000,\"CPU per 1000 resources, s\",1.5
         let text = BURSTS.replace("1.25", "1.235");
         let text = text.replace("manager,1000,\"requests per resource\",3.23\n", "");
         assert_eq!(figures.text(), text);
-        let points = figures.points(row::CPU, |cells| match cells {
-            ["manager", resources] => resources.parse().ok(),
-            _ => None,
-        });
+        let points = figures.points(row::CPU, "manager,x");
         assert_eq!(points, [(1000.0, 1.235), (5000.0, 1.5)]);
     }
 

@@ -36,4 +36,5 @@ pub(crate) const STANDBY_MEMORY: &str = "memory of the standby, MiB";
 pub(crate) const CALL_CPU: &str = "CPU of a call, µs";
 pub(crate) const CALL_P50: &str = "P50, µs";
 pub(crate) const CALL_P99: &str = "P99, µs";
+pub(crate) const OBJECTS: &str = "objects per CPU-second";
 pub(crate) const CALL_MEMORY: &str = "memory over idle, MiB";

@@ -27,14 +27,16 @@ const WARM_UP: Duration = Duration::from_millis(200);
 /// How long a server may take to accept its first connection.
 const UNTIL_UP: Duration = Duration::from_secs(20);
 
-/// A conversion has many objects from here on.
-pub(crate) const BATCH: u32 = 100;
-/// The number of connections for which the CPU and the latency of a call are promised.
-const PROMISED_CONNECTIONS: u32 = 4;
+/// Turns that each server has with each load, and the time of one turn.
+const ROUNDS: u32 = 6;
+const TURN: Duration = Duration::from_millis(400);
 
-/// The names of the calls that are drawn.
-pub(crate) const CREATE: &str = "create";
-pub(crate) const CONVERT: &str = "convert";
+/// Connections that call at a time. The CPU and the latency of a call are promised for four.
+const CONNECTIONS: [u32; 4] = [1, PROMISED_CONNECTIONS, 16, 64];
+const PROMISED_CONNECTIONS: u32 = 4;
+/// Objects in one conversion. Many of them are a batch.
+const OBJECTS: [u32; 4] = [1, BATCH, 500, 10_000];
+const BATCH: u32 = 100;
 
 /// What is to be measured.
 #[derive(Debug, clap::Args)]
@@ -45,20 +47,6 @@ pub(crate) struct Arguments {
     /// The binary of the manager on controller-runtime, to be measured, too
     #[arg(long)]
     go: Option<PathBuf>,
-    /// Turns that each server has with each load
-    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
-    /// Milliseconds of one turn
-    #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u64).range(10..=60_000))]
-    turn: u64,
-    /// Connections that call at a time, one load each; with commas between
-    #[arg(long, value_delimiter = ',', default_values_t = [1, PROMISED_CONNECTIONS, 16, 64],
-          value_parser = clap::value_parser!(u32).range(1..=256))]
-    connections: Vec<u32>,
-    /// Objects in one conversion, one load each; with commas between
-    #[arg(long, value_delimiter = ',', default_values_t = [1, BATCH, 500, 10_000],
-          value_parser = clap::value_parser!(u32).range(1..=40_000))]
-    batches: Vec<u32>,
     /// The CSV file whose figures of the same calls are replaced
     #[arg(long)]
     record: Option<PathBuf>,
@@ -73,17 +61,21 @@ struct Scenario {
 }
 
 impl Scenario {
-    fn all(arguments: &Arguments) -> Result<Vec<Self>> {
-        let mut calls = vec![(CREATE, 1, Call::create()?), ("update", 1, Call::update()?)];
-        for &objects in &arguments.batches {
-            calls.push((CONVERT, objects, Call::convert(objects)?));
+    fn all() -> Result<Vec<Self>> {
+        let mut calls = vec![
+            ("create", 1, Call::create()?),
+            ("update", 1, Call::update()?),
+        ];
+        for objects in OBJECTS {
+            calls.push(("convert", objects, Call::convert(objects)?));
         }
         let mut all = Vec::new();
         for (name, objects, call) in calls {
             // Large ones would only wait for each other.
-            let connections = match objects {
-                ..BATCH => &arguments.connections[..],
-                _ => &[1],
+            let connections = if objects < BATCH {
+                &CONNECTIONS[..]
+            } else {
+                &[1]
             };
             all.extend(connections.iter().map(|&connections| Self {
                 name,
@@ -105,17 +97,19 @@ impl Scenario {
             (row::CALL_P99, p99),
             (row::CALL_MEMORY, peak),
         ];
-        match (self.name, self.connections, self.objects) {
-            (CONVERT, 1, BATCH..) => {
-                rows.push((row::BATCH_OBJECTS, f64::from(self.objects) * 1e6 / cpu));
-            }
-            (CONVERT, PROMISED_CONNECTIONS, _) => {
+        let objects = f64::from(self.objects) * 1e6 / cpu;
+        match (self.name, self.connections) {
+            ("convert", 1) => rows.push((row::OBJECTS, objects)),
+            ("convert", PROMISED_CONNECTIONS) => {
                 rows.extend([(row::CONVERSION_CPU, cpu), (row::CONVERSION_P99, p99)]);
             }
-            (_, PROMISED_CONNECTIONS, _) => rows.push((row::ADMISSION_CPU, cpu)),
+            (_, PROMISED_CONNECTIONS) => rows.push((row::ADMISSION_CPU, cpu)),
             _ => {}
         }
-        if (self.name, self.objects) == (CONVERT, 500) {
+        if self.objects >= BATCH {
+            rows.push((row::BATCH_OBJECTS, objects));
+        }
+        if self.objects == 500 {
             rows.push((row::BATCH_MEMORY, peak));
         }
         rows
@@ -184,8 +178,8 @@ pub(crate) fn perform(
         table::load_average()
     );
     let names: Vec<_> = servers.iter().map(|server| server.name).collect();
-    for scenario in Scenario::all(arguments)? {
-        let measuring = measure(arguments, &scenario, &mut servers, &tls, interrupted);
+    for scenario in Scenario::all()? {
+        let measuring = measure(&scenario, &mut servers, &tls, interrupted);
         let measured = runtime.block_on(measuring)?;
         let Scenario {
             name,
@@ -216,7 +210,6 @@ pub(crate) fn perform(
 
 /// Has each server called in turns. Returns the rows in the order of the servers.
 async fn measure(
-    arguments: &Arguments,
     scenario: &Scenario,
     servers: &mut [Server],
     tls: &TlsConnector,
@@ -245,8 +238,7 @@ async fn measure(
         clients.push(of_one);
     }
     let mut measured = vec![(Duration::ZERO, Vec::new(), 0.0_f64); servers.len()];
-    let time = Duration::from_millis(arguments.turn);
-    for round in 0..arguments.rounds {
+    for round in 0..ROUNDS {
         // Ours, theirs, theirs, ours: being first has no advantage in the long run.
         let mut order: Vec<_> = (0..servers.len()).collect();
         if round % 2 == 1 {
@@ -260,7 +252,7 @@ async fn measure(
             // The peak memory is that of the time from now on (proc_pid_clear_refs(5)).
             std::fs::write(format!("/proc/{id}/clear_refs"), "5")?;
             let before = usage::cpu(id)?;
-            latencies.extend(client::load(&mut clients[turn], call, time).await?);
+            latencies.extend(client::load(&mut clients[turn], call, TURN).await?);
             *cpu += usage::cpu(id)?.saturating_sub(before);
             *peak = peak.max(Memory::of(id)?.peak - server.rest);
             if interrupted.load(Ordering::Relaxed) {
