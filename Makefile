@@ -119,7 +119,7 @@ help: ## Show this help.
 .PHONY: demo
 demo: ## Start a local Kubernetes and show the four operators at work; KEEP=1 leaves it running.
 	@$(MAKE) --no-print-directory -j2 local-kubernetes demo-binaries
-	@$(DEVCLUSTER) demo --manager $(CARGO_TARGET_DIR)/debug/manager $(if $(KEEP),--keep)
+	@KEEP='$(KEEP)' hack/demo.sh $(abspath $(DEVCLUSTER)) $(CARGO_TARGET_DIR)/debug/manager
 
 # Not the release build, which takes four minutes more; `make test` uses the same.
 .PHONY: demo-binaries

@@ -1,13 +1,12 @@
 //! The manager's requests, counted in the API server's audit log as it grows.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use devcluster::AuditEvent;
 use jiff::Timestamp;
 
-use crate::error::Error;
+use crate::Result;
 
 /// What the fleet's client calls itself.
 pub(crate) const FLEET: &str = "bench/1.0";
@@ -37,9 +36,9 @@ impl Request {
         matches!(self.verb.as_str(), "get" | "list")
     }
 
-    /// What keeps or looks at the lease, every 2 s.
-    pub(crate) fn is_election(&self) -> bool {
-        self.resource == "leases"
+    /// What a manager at rest does not send: neither a watch nor a request for the lease, every 2 s.
+    pub(crate) fn is_work(&self) -> bool {
+        !self.is_watch() && self.resource != "leases"
     }
 }
 
@@ -58,55 +57,36 @@ struct Told {
 /// The statuses of all resources.
 #[derive(Debug, Default)]
 pub(crate) struct Statuses {
-    /// From the creation of a resource to its first status, the shortest first.
-    after_creation: Vec<Duration>,
-    /// From the creation of its last child to its first status, the shortest first.
-    after_children: Vec<Duration>,
+    /// From the creation of a resource to its first status, in seconds.
+    pub(crate) after_creation: Vec<f64>,
+    /// From the creation of its last child to its first status, in seconds.
+    pub(crate) after_children: Vec<f64>,
     /// The most writes of one status.
     pub(crate) most_writes: u32,
 }
 
-impl Statuses {
-    /// The time after its creation at which that many percent of the resources had a status.
-    pub(crate) fn after_creation(&self, percent: usize) -> Duration {
-        quantile(&self.after_creation, percent)
-    }
-
-    /// The time after the creation of its last child at which that many percent of the resources had
-    /// a status.
-    pub(crate) fn after_children(&self, percent: usize) -> Duration {
-        quantile(&self.after_children, percent)
-    }
-}
-
-fn quantile(sorted: &[Duration], percent: usize) -> Duration {
-    let last = sorted.len().saturating_sub(1);
-    sorted
-        .get(last * percent / 100)
-        .copied()
-        .unwrap_or_default()
+/// Returns the value that so many percent of all do not exceed, by the nearest rank; 0 if there are none.
+pub(crate) fn quantile(values: &[f64], percent: usize) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
 /// The log, and up to where it was read.
 pub(crate) struct AuditLog {
-    path: PathBuf,
     log: devcluster::AuditLog,
     /// What the manager's client calls itself.
     agent: &'static str,
     /// By namespace and name: no two of the fleet share them.
-    told: ToldOf,
+    told: BTreeMap<(String, String), Told>,
 }
 
 impl AuditLog {
     /// The log at `path`, from its beginning, for a manager whose client calls itself `agent`.
-    pub(crate) fn open(path: &Path, agent: &'static str) -> Result<Self, Error> {
-        let log = devcluster::AuditLog::open(path).map_err(|source| Error::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+    pub(crate) fn open(path: &Path, agent: &'static str) -> Result<Self> {
         Ok(Self {
-            path: path.to_owned(),
-            log,
+            log: devcluster::AuditLog::open(path)?,
             agent,
             told: BTreeMap::new(),
         })
@@ -114,23 +94,19 @@ impl AuditLog {
 
     /// The manager's requests since the last call. A watch is counted when it begins, any
     /// other request when it ends.
-    pub(crate) fn new_requests(&mut self) -> Result<Requests, Error> {
+    pub(crate) fn new_requests(&mut self) -> Result<Requests> {
         let mut requests = Requests::new();
         let (told, agent) = (&mut self.told, self.agent);
-        let count = |event: AuditEvent| {
-            if event.user_agent.starts_with(agent) {
-                note_child(told, &event);
-                note_status(told, &event);
-                *requests.entry(Request::from(event)).or_default() += 1;
-            } else if event.user_agent == FLEET {
-                note_creation(told, &event);
-            }
-        };
         let concerns = |line: &str| line.contains(agent) || line.contains(FLEET);
-        let read = self.log.read(concerns, count);
-        read.map_err(|source| Error::Read {
-            path: self.path.clone(),
-            source,
+        self.log.read(concerns, |event| {
+            let is_managers = event.user_agent.starts_with(agent);
+            if is_managers || event.user_agent == FLEET {
+                let of = (event.namespace.clone(), event.name.clone());
+                told.entry(of).or_default().note(&event, is_managers);
+            }
+            if is_managers {
+                *requests.entry(Request::from(event)).or_default() += 1;
+            }
         })?;
         Ok(requests)
     }
@@ -140,11 +116,9 @@ impl AuditLog {
         let first_after = |since: fn(&Told) -> Option<Timestamp>| {
             let after = |told: &Told| {
                 let after = told.status?.duration_since(since(told)?);
-                Some(Duration::try_from(after).unwrap_or_default())
+                Some(after.as_secs_f64().max(0.0))
             };
-            let mut all: Vec<_> = self.told.values().filter_map(after).collect();
-            all.sort();
-            all
+            self.told.values().filter_map(after).collect()
         };
         Statuses {
             after_creation: first_after(|told| told.created),
@@ -154,38 +128,27 @@ impl AuditLog {
     }
 }
 
-type ToldOf = BTreeMap<(String, String), Told>;
-
-fn note_status(told: &mut ToldOf, event: &AuditEvent) {
-    let is_write = matches!(event.verb.as_str(), "patch" | "update");
-    if is_write && event.resource.ends_with("/status") && event.code == 200 {
-        let told = told.entry(key(event)).or_default();
-        told.writes += 1;
-        told.status.get_or_insert(event.answered);
-    }
-}
-
-/// A child has the name of its resource.
-fn note_child(told: &mut ToldOf, event: &AuditEvent) {
-    let is_child = matches!(event.resource.as_str(), "deployments" | "services");
-    if is_child && event.code == 201 {
-        let told = told.entry(key(event)).or_default();
-        if told.status.is_none() {
-            told.children = Some(event.answered);
+impl Told {
+    /// Takes a request of the manager, or of the fleet's client, for the resource or a child, which has
+    /// the name of its resource.
+    fn note(&mut self, event: &AuditEvent, is_managers: bool) {
+        let (verb, resource) = (event.verb.as_str(), event.resource.as_str());
+        let is_child = matches!(resource, "deployments" | "services");
+        match (is_managers, event.code) {
+            (true, 201) if is_child && self.status.is_none() => {
+                self.children = Some(event.answered)
+            }
+            (true, 200) if resource.ends_with("/status") && matches!(verb, "patch" | "update") => {
+                self.writes += 1;
+                self.status.get_or_insert(event.answered);
+            }
+            // The namespaces are the fleet's, too.
+            (false, 201) if verb == "create" && resource != "namespaces" => {
+                self.created = Some(event.answered);
+            }
+            _ => {}
         }
     }
-}
-
-fn note_creation(told: &mut ToldOf, event: &AuditEvent) {
-    // The namespaces are the fleet's, too.
-    if event.verb == "create" && event.code == 201 && event.resource != "namespaces" {
-        let told = told.entry(key(event)).or_default();
-        told.created = Some(event.answered);
-    }
-}
-
-fn key(event: &AuditEvent) -> (String, String) {
-    (event.namespace.clone(), event.name.clone())
 }
 
 impl From<AuditEvent> for Request {
@@ -195,5 +158,42 @@ impl From<AuditEvent> for Request {
             resource: event.resource,
             code: event.code,
         }
+    }
+}
+
+/// The number of requests that are counted.
+pub(crate) fn count(requests: &Requests, counts: impl Fn(&Request) -> bool) -> f64 {
+    let counted = requests.iter().filter(|(request, _)| counts(request));
+    // The sum of no f64 is -0.
+    counted.map(|(_, count)| *count).sum::<u64>() as f64
+}
+
+/// E.g. `200 patch deployments 201, 200 patch memcacheds/status 200`.
+pub(crate) fn listed(requests: &Requests) -> String {
+    let each = requests.iter().map(|(request, count)| {
+        let Request {
+            verb,
+            resource,
+            code,
+        } = request;
+        format!("{count} {verb} {resource} {code}")
+    });
+    match each.collect::<Vec<_>>().as_slice() {
+        [] => "none".to_owned(),
+        each => each.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_is_a_value_by_the_nearest_rank() {
+        let values: Vec<_> = (1..=200).rev().map(f64::from).collect();
+        assert_eq!(quantile(&values, 50), 100.0);
+        assert_eq!(quantile(&values, 99), 198.0);
+        assert_eq!(quantile(&[3.0], 50), 3.0);
+        assert_eq!(quantile(&[], 50), 0.0);
     }
 }

@@ -1,65 +1,56 @@
-//! Measured figures as CSV files, for the charts. A line has what was measured, the row of a table in
-//! double quotes, and the value.
+//! Measured figures as CSV files, for the charts. A line has the load that was measured, in some cells, the
+//! row of a table in double quotes, and the value.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::error::Error;
-
-/// The cells of a line before its value; the last one is the row of a table.
-pub(crate) type Key = Vec<String>;
+use crate::table::{self, Rows};
+use crate::{Result, read};
 
 /// The figures of a file.
 pub(crate) struct Figures {
     header: String,
-    values: BTreeMap<Key, f64>,
+    /// By load and row.
+    values: BTreeMap<(String, String), f64>,
 }
 
 impl Figures {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// The file cannot be read, or a line does not have the cells of the first one.
-    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        Self::parse(&text).map_err(|line| Error::Figures {
-            path: path.to_owned(),
-            line,
-        })
+    /// The file cannot be read, or a line is not as described, or is a duplicate.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        Self::parse(&read(path)?).map_err(|error| format!("{}: {error}", path.display()).into())
     }
 
-    /// An error is the line that cannot be parsed.
-    fn parse(text: &str) -> Result<Self, String> {
-        let (header, lines) = text.split_once('\n').ok_or(text)?;
-        let keys = header.matches(',').count();
-        let mut values = BTreeMap::new();
-        for line in lines.lines() {
-            let (cells, value) = line.rsplit_once(',').ok_or(line)?;
-            let key = cells.splitn(keys, ',').map(|cell| cell.trim_matches('"'));
-            let key: Key = key.map(str::to_owned).collect();
-            let value = value.parse().map_err(|_| line)?;
-            if key.len() != keys || values.insert(key, value).is_some() {
-                return Err(line.to_owned());
+    fn parse(text: &str) -> std::result::Result<Self, String> {
+        let mut lines = text.lines();
+        let mut figures = Self {
+            header: lines.next().unwrap_or_default().to_owned(),
+            values: BTreeMap::new(),
+        };
+        for line in lines {
+            let parts = line.split_once(",\"").and_then(|(load, rest)| {
+                let (row, value) = rest.rsplit_once("\",")?;
+                Some((load.to_owned(), row.to_owned(), value.parse().ok()?))
+            });
+            let (load, row, value) = parts.ok_or(format!("no figure: {line:?}"))?;
+            if figures.values.insert((load, row), value).is_some() {
+                return Err(format!("a duplicate: {line:?}"));
             }
         }
-        Ok(Self {
-            header: header.to_owned(),
-            values,
-        })
+        Ok(figures)
     }
 
-    /// Replaces the figures that have the same cells before the row as one of `new`.
-    pub(crate) fn replace(&mut self, new: &BTreeMap<Key, f64>) {
-        let load = |key: &Key| key[..key.len() - 1].to_vec();
-        let is_measured = |key: &Key| new.keys().any(|new| load(new) == load(key));
-        self.values.retain(|key, _| !is_measured(key));
-        for (key, value) in new {
+    /// Replaces the figures of `load` by the means of the turns.
+    pub(crate) fn replace(&mut self, load: &str, turns: &[Rows]) {
+        self.values.retain(|(old, _), _| old != load);
+        for &(row, _) in turns.iter().next().into_iter().flatten() {
+            let mean = table::mean(&table::values(turns, row));
             // Four significant digits, one more than the tables show.
-            let rounded = format!("{value:.3e}").parse().unwrap_or(*value);
-            self.values.insert(key.clone(), rounded);
+            let rounded = format!("{mean:.3e}").parse().unwrap_or(mean);
+            self.values
+                .insert((load.to_owned(), row.to_owned()), rounded);
         }
     }
 
@@ -67,28 +58,32 @@ impl Figures {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
         Ok(std::fs::write(path, self.text())?)
     }
 
     fn text(&self) -> String {
         let mut text = format!("{}\n", self.header);
-        for (key, value) in &self.values {
-            let (row, cells) = key
-                .split_last()
-                .map_or(("", key.as_slice()), |(row, cells)| (row.as_str(), cells));
-            text += &format!("{},\"{row}\",{value}\n", cells.join(","));
+        for ((load, row), value) in &self.values {
+            text += &format!("{load},\"{row}\",{value}\n");
         }
         text
     }
 
-    /// The points of a line of a chart, from left to right: of each figure for which `x` returns a place.
-    pub(crate) fn points(&self, x: impl Fn(&[&str]) -> Option<f64>) -> Vec<(f64, f64)> {
-        let points = self.values.iter().filter_map(|(key, value)| {
-            let cells: Vec<_> = key.iter().map(String::as_str).collect();
-            Some((x(&cells)?, *value))
-        });
-        let mut points: Vec<_> = points.collect();
+    /// The points of a line of a chart, from left to right: the figures of `row` for loads like this one, in
+    /// which a cell is `x`.
+    pub(crate) fn points(&self, row: &str, load: &str) -> Vec<(f64, f64)> {
+        let like: Vec<_> = load.split(',').collect();
+        let mut points = Vec::new();
+        for ((load, of), value) in &self.values {
+            let cells: Vec<_> = load.split(',').collect();
+            let place = like.iter().position(|cell| *cell == "x");
+            let x = place.and_then(|place| cells.get(place)?.parse().ok());
+            let is_like = |(like, cell): (&&str, &&str)| *like == "x" || like == cell;
+            if of == row && cells.len() == like.len() && like.iter().zip(&cells).all(is_like) {
+                points.extend(x.map(|x: f64| (x, *value)));
+            }
+        }
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
         points
     }
@@ -97,6 +92,7 @@ impl Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::promises::row;
 
     const BURSTS: &str = "manager,resources,row,value
 kube-rs,1000,\"CPU per 1000 resources, s\",1.1
@@ -109,15 +105,12 @@ manager,5000,\"CPU per 1000 resources, s\",1.5
     fn the_figures_of_a_load_are_replaced() {
         let mut figures = Figures::parse(BURSTS).unwrap();
         assert_eq!(figures.text(), BURSTS);
-        let key = ["manager", "1000", "CPU per 1000 resources, s"].map(str::to_owned);
-        figures.replace(&BTreeMap::from([(key.to_vec(), 1.234_56)]));
+        let turns = [1.2, 1.269_12].map(|cpu| vec![(row::CPU, cpu)]);
+        figures.replace("manager,1000", &turns);
         let text = BURSTS.replace("1.25", "1.235");
         let text = text.replace("manager,1000,\"requests per resource\",3.23\n", "");
         assert_eq!(figures.text(), text);
-        let points = figures.points(|key| match key {
-            ["manager", resources, "CPU per 1000 resources, s"] => resources.parse().ok(),
-            _ => None,
-        });
+        let points = figures.points(row::CPU, "manager,x");
         assert_eq!(points, [(1000.0, 1.235), (5000.0, 1.5)]);
     }
 
@@ -129,7 +122,7 @@ manager,5000,\"CPU per 1000 resources, s\",1.5
             "kube-rs,1000,\"CPU per 1000 resources, s\",2",
         ] {
             let error = Figures::parse(&format!("{BURSTS}{line}\n")).err();
-            assert_eq!(error.as_deref(), Some(line));
+            assert!(error.is_some_and(|error| error.contains(&format!("{line:?}"))));
         }
     }
 }

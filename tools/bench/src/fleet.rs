@@ -10,16 +10,16 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use hyper::header::{HeaderValue, USER_AGENT};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
-use kube::core::ApiResource;
+use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
+use crate::Result;
 use crate::audit::FLEET;
-use crate::error::Error;
 use crate::promises::Load;
 
 const NAMESPACES: u32 = 10;
@@ -34,53 +34,24 @@ const PAUSE: Duration = Duration::from_millis(15);
 /// The first port of a cluster's default range.
 const FIRST_NODE_PORT: u32 = 30_000;
 
-struct Kind {
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-}
+/// Group, version, kind and plural.
+struct Kind(&'static str, &'static str, &'static str, &'static str);
 
 const KINDS: [Kind; 4] = [
-    Kind {
-        group: "cache.example.com",
-        version: "v1alpha1",
-        kind: "Memcached",
-        plural: "memcacheds",
-    },
-    Kind {
-        group: "proxy.example.com",
-        version: "v1alpha1",
-        kind: "Nginx",
-        plural: "nginxes",
-    },
-    Kind {
-        group: "elasticweb.example.com",
-        version: "v1",
-        kind: "ElasticWeb",
-        plural: "elasticwebs",
-    },
-    Kind {
-        group: "test.jiaozi.com",
-        version: "v1alpha1",
-        kind: "HelloWorld",
-        plural: "helloworlds",
-    },
+    Kind("cache.example.com", "v1alpha1", "Memcached", "memcacheds"),
+    Kind("proxy.example.com", "v1alpha1", "Nginx", "nginxes"),
+    Kind("elasticweb.example.com", "v1", "ElasticWeb", "elasticwebs"),
+    Kind("test.jiaozi.com", "v1alpha1", "HelloWorld", "helloworlds"),
 ];
 
 impl Kind {
     fn resource(&self) -> ApiResource {
-        ApiResource {
-            group: self.group.to_owned(),
-            version: self.version.to_owned(),
-            api_version: format!("{}/{}", self.group, self.version),
-            kind: self.kind.to_owned(),
-            plural: self.plural.to_owned(),
-        }
+        let Self(group, version, kind, plural) = self;
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
     }
 
     fn spec(&self, number: u32, pods: u32) -> Value {
-        match self.kind {
+        match self.2 {
             "Nginx" => json!({"count": pods}),
             "ElasticWeb" => json!({
                 "image": "nginx:1.17.1",
@@ -101,74 +72,50 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// What `load` says, in the cluster of `kubeconfig`.
-    pub(crate) async fn new(kubeconfig: &Path, load: Load) -> Result<Self, Error> {
+    pub(crate) async fn new(kubeconfig: &Path, load: Load) -> Result<Self> {
         let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
         let mut config =
             Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         let agent = (USER_AGENT, HeaderValue::from_static(FLEET));
         config.headers.push(agent);
-        let client = Client::try_from(config).map_err(|error| Error::Client(Box::new(error)))?;
+        let client = Client::try_from(config)?;
         Ok(Self { client, load })
     }
 
     /// Creates the namespaces.
-    pub(crate) async fn prepare(&self) -> Result<(), Error> {
+    pub(crate) async fn prepare(&self) -> Result<()> {
         let api: Api<Namespace> = Api::all(self.client.clone());
         for number in 0..NAMESPACES {
-            let name = namespace(number);
-            let object = Namespace {
-                metadata: ObjectMeta {
-                    name: Some(name.clone()),
-                    ..ObjectMeta::default()
-                },
-                ..Namespace::default()
-            };
-            api.create(&PostParams::default(), &object)
-                .await
-                .map_err(|source| Error::Create {
-                    name,
-                    source: Box::new(source),
-                })?;
+            let mut object = Namespace::default();
+            object.metadata.name = Some(namespace(number));
+            api.create(&PostParams::default(), &object).await?;
         }
         Ok(())
     }
 
-    /// Creates everything and returns when all is Ready: how long the creation took, and how
-    /// long all of it.
-    pub(crate) async fn create(&self, limit: Duration) -> Result<(Duration, Duration), Error> {
+    /// Creates everything. Returns how long it took until all was Ready.
+    pub(crate) async fn create(&self, limit: Duration) -> Result<Duration> {
         let began = Instant::now();
-        let creation = async {
-            let numbers = stream::iter((0..self.load.resources).map(Ok));
-            numbers
-                .try_for_each_concurrent(CONCURRENCY, |number| self.create_one(number))
-                .await?;
-            Ok(began.elapsed())
-        };
+        let creation = stream::iter((0..self.load.resources).map(Ok))
+            .try_for_each_concurrent(CONCURRENCY, |number| self.create_one(number));
         let both = futures::future::try_join(creation, self.until_ready());
-        match timeout(limit, both).await {
-            Ok(both) => Ok((both?.0, began.elapsed())),
-            Err(_elapsed) => Err(Error::Late {
-                what: "that all are Ready".to_owned(),
-                limit,
-            }),
-        }
+        let late = |_| format!("not all resources are Ready within {limit:?}");
+        timeout(limit, both).await.map_err(late)??;
+        Ok(began.elapsed())
     }
 
-    async fn create_one(&self, number: u32) -> Result<(), Error> {
+    async fn create_one(&self, number: u32) -> Result<()> {
         let kind = &KINDS[number as usize % KINDS.len()];
         let name = format!("r{number}");
         let namespace = namespace(number % NAMESPACES);
-        let mut object = DynamicObject::new(&name, &kind.resource());
+        let resource = kind.resource();
+        let mut object = DynamicObject::new(&name, &resource);
         object.data = json!({"spec": kind.spec(number, self.load.pods)});
         let api: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), &namespace, &kind.resource());
-        match api.create(&PostParams::default(), &object).await {
-            Ok(_) => Ok(()),
-            Err(source) => Err(Error::Create {
-                name,
-                source: Box::new(source),
-            }),
-        }
+            Api::namespaced_with(self.client.clone(), &namespace, &resource);
+        let created = api.create(&PostParams::default(), &object).await;
+        created.map_err(|error| format!("creating {name}: {error}"))?;
+        Ok(())
     }
 
     /// Changes a label of the Deployment of one resource of each kind, in turns. Never ends.
@@ -188,7 +135,7 @@ impl Fleet {
     }
 
     /// Follows all four kinds until as many resources as there should be are Ready.
-    async fn until_ready(&self) -> Result<(), Error> {
+    async fn until_ready(&self) -> Result<()> {
         let watches = KINDS.iter().map(|kind| {
             let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind.resource());
             watcher(api, watcher::Config::default()).boxed()

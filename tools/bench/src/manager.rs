@@ -3,13 +3,16 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use devcluster::{Cluster, Process, Program, free_port};
 use kube::config::Kubeconfig;
 
-use crate::error::Error;
-use crate::usage::{Cpu, Instructions, Memory};
+use crate::Result;
+use crate::promises::row;
+use crate::table::Rows;
+use crate::usage::{self, Instructions, Memory};
 
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -20,10 +23,12 @@ const METRICS_SIZE: u64 = 16 << 20;
 /// What all of them count by this name, one line for each kind and result.
 const RECONCILES: &str = "controller_runtime_reconcile_total{";
 
-const PLAIN_METRICS: &str = "--metrics-secure=false";
-
-/// The kinds that are measured, which are those of the peers.
-const CONTROLLERS: &str = "--controllers=memcached,nginx,elasticweb,helloworld";
+/// The flags of our own manager: plain metrics, no election, and the kinds of the peers. Later flags replace them.
+const OURS: [&str; 3] = [
+    "--metrics-secure=false",
+    "--leader-elect=false",
+    "--controllers=memcached,nginx,elasticweb,helloworld",
+];
 
 /// The group that may do everything.
 const ALL_RIGHTS: &str = "system:masters";
@@ -38,48 +43,58 @@ pub(crate) struct Subject {
     pub(crate) binary: PathBuf,
     /// What its client calls itself.
     pub(crate) agent: &'static str,
-    /// The flags that only it has, to run alone.
-    alone: &'static [&'static str],
 }
 
 impl Subject {
     /// Our own, whose binary is `binary`.
     pub(crate) fn ours(binary: &Path) -> Self {
-        Self {
-            name: NAMES[0],
-            binary: binary.to_owned(),
-            agent: "quartet-operator/",
-            alone: &[PLAIN_METRICS, CONTROLLERS, "--leader-elect=false"],
-        }
+        Self::new(NAMES[0], "quartet-operator/", binary)
     }
 
     /// The one on controller-runtime.
     pub(crate) fn go(binary: &Path) -> Self {
-        Self {
-            name: NAMES[1],
-            binary: binary.to_owned(),
-            agent: "go-peer/",
-            alone: &[],
-        }
+        Self::new(NAMES[1], "go-peer/", binary)
     }
 
     /// The one on kube-rs.
     pub(crate) fn kube_rs(binary: &Path) -> Self {
+        Self::new(NAMES[2], "kube-rs-peer/", binary)
+    }
+
+    fn new(name: &'static str, agent: &'static str, binary: &Path) -> Self {
+        let binary = binary.to_owned();
         Self {
-            name: NAMES[2],
-            binary: binary.to_owned(),
-            agent: "kube-rs-peer/",
-            alone: &[],
+            name,
+            binary,
+            agent,
         }
     }
 
-    /// Bytes of the binary.
-    pub(crate) fn size(&self) -> Result<u64, Error> {
-        let file = std::fs::metadata(&self.binary).map_err(|source| Error::NoManager {
-            path: self.binary.clone(),
-            source,
+    /// Sizes of the binary in 10^6 bytes: as it is, and with `gzip -9`.
+    pub(crate) fn sizes(&self) -> Result<Rows> {
+        let binary = self.binary.display();
+        let file = std::fs::metadata(&self.binary).map_err(|error| {
+            format!("{binary} is missing ({error}); `make bench` and `make bench-peer` build what they measure")
         })?;
-        Ok(file.len())
+        let mut gzip = Command::new("gzip")
+            .arg("-9c")
+            .arg(&self.binary)
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("gzip: {error}; install gzip and put it in PATH"))?;
+        let mut zipped = 0;
+        if let Some(mut output) = gzip.stdout.take() {
+            zipped = std::io::copy(&mut output, &mut std::io::sink())?;
+        }
+        let status = gzip.wait()?;
+        if !status.success() {
+            return Err(format!("gzip {binary}: {status}").into());
+        }
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        Ok(vec![
+            (row::BINARY, megabytes(file.len())),
+            (row::BINARY_ZIPPED, megabytes(zipped)),
+        ])
     }
 }
 
@@ -87,24 +102,17 @@ impl Subject {
 pub(crate) struct Manager {
     process: Process,
     metrics: SocketAddr,
-    log: PathBuf,
 }
 
 impl Manager {
     /// Starts `subject` against `cluster`, the only one.
-    pub(crate) fn start(cluster: &Cluster, subject: &Subject) -> Result<Self, Error> {
-        let (name, flags) = (subject.name, subject.alone);
-        Self::spawn(cluster.dir(), &cluster.kubeconfig(), subject, name, flags)
+    pub(crate) fn start(cluster: &Cluster, subject: &Subject) -> Result<Self> {
+        let kubeconfig = cluster.kubeconfig();
+        Self::spawn(cluster.dir(), &kubeconfig, subject, subject.name, &[])
     }
 
     /// Starts our own manager as the replica and user `name`, which waits for the lease.
-    pub(crate) fn replica(cluster: &Cluster, subject: &Subject, name: &str) -> Result<Self, Error> {
-        let flags = [
-            PLAIN_METRICS,
-            CONTROLLERS,
-            "--leader-elect",
-            "--leader-election-namespace=default",
-        ];
+    pub(crate) fn replica(cluster: &Cluster, subject: &Subject, name: &str) -> Result<Self> {
         let mut kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
         for user in &mut kubeconfig.auth_infos {
             let user = user.auth_info.get_or_insert_default();
@@ -112,9 +120,23 @@ impl Manager {
             user.impersonate_groups = Some(vec![ALL_RIGHTS.to_owned()]);
         }
         let file = cluster.dir().join(format!("{name}.kubeconfig"));
-        let text = serde_json::to_string(&kubeconfig).map_err(std::io::Error::from)?;
-        std::fs::write(&file, text)?;
+        std::fs::write(&file, serde_json::to_string(&kubeconfig)?)?;
+        let flags = ["--leader-elect", "--leader-election-namespace=default"];
+        let flags = flags.map(str::to_owned);
         Self::spawn(cluster.dir(), &file, subject, name, &flags)
+    }
+
+    /// Starts `subject` with its webhooks at `port`, and no API server: `folder` has its certificate.
+    pub(crate) fn webhooks(folder: &Path, subject: &Subject, port: u16) -> Result<Self> {
+        let kubeconfig = folder.join("kubeconfig");
+        let nobody = format!("https://127.0.0.1:{}", free_port()?);
+        let text = include_str!("webhook/kubeconfig.yaml").replace("{nobody}", &nobody);
+        std::fs::write(&kubeconfig, text)?;
+        let flags = [
+            format!("--webhook-port={port}"),
+            format!("--webhook-cert-path={}", folder.display()),
+        ];
+        Self::spawn(folder, &kubeconfig, subject, subject.name, &flags)
     }
 
     fn spawn(
@@ -122,60 +144,56 @@ impl Manager {
         kubeconfig: &Path,
         subject: &Subject,
         name: &str,
-        flags: &[&str],
-    ) -> Result<Self, Error> {
-        let log = folder.join(format!("{name}.log"));
+        more: &[String],
+    ) -> Result<Self> {
         let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
-        let arguments = [
+        let mut flags = vec![
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--health-probe-bind-address=127.0.0.1:{}", free_port()?),
             format!("--metrics-bind-address={metrics}"),
-        ]
-        .into_iter()
-        .chain(flags.iter().map(|&flag| flag.to_owned()));
-        let webhooks_off = ("ENABLE_WEBHOOKS".to_owned(), "false".to_owned());
+        ];
+        if subject.name == NAMES[0] {
+            flags.extend(OURS.map(str::to_owned));
+        }
+        flags.extend_from_slice(more);
+        let webhooks = more.iter().any(|flag| flag.starts_with("--webhook"));
+        let webhooks = ("ENABLE_WEBHOOKS".to_owned(), webhooks.to_string());
         let program = Program::foreign(std::path::absolute(&subject.binary)?);
-        let process = Process::spawn(name, &program, arguments, [webhooks_off], &log)?;
-        Ok(Self {
-            process,
-            metrics,
-            log,
-        })
+        let log = folder.join(format!("{name}.log"));
+        let process = Process::spawn(name, &program, flags, [webhooks], &log)?;
+        Ok(Self { process, metrics })
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// An error if it has ended.
-    pub(crate) fn check(&mut self) -> Result<(), Error> {
+    pub(crate) fn check(&mut self) -> Result<()> {
         Ok(self.process.check()?)
     }
 
     /// Its memory now.
-    pub(crate) fn memory(&self) -> Result<Memory, Error> {
-        Memory::of(self.process.id())
+    pub(crate) fn memory(&self) -> Result<Memory> {
+        Memory::of(self.id())
     }
 
     /// CPU time since it started.
-    pub(crate) fn cpu(&self) -> Result<Cpu, Error> {
-        Cpu::of(self.process.id())
+    pub(crate) fn cpu(&self) -> Result<Duration> {
+        usage::cpu(self.id())
     }
 
     /// A counter of its instructions from now on.
     pub(crate) fn instructions(&self) -> Instructions {
-        Instructions::of(self.process.id())
+        Instructions::of(self.id())
     }
 
     /// Reconciles since it started, by its own metrics.
-    pub(crate) fn reconciles(&self) -> Result<f64, Error> {
-        let failed = |reason: String| Error::Metrics {
-            address: self.metrics,
-            reason,
-        };
-        let text = get(self.metrics).map_err(|error| failed(error.to_string()))?;
-        reconciles(&text).ok_or_else(|| failed(format!("no {RECONCILES}")))
-    }
-
-    /// Bytes that it has logged.
-    pub(crate) fn logged(&self) -> u64 {
-        std::fs::metadata(&self.log).map_or(0, |log| log.len())
+    pub(crate) fn reconciles(&self) -> Result<f64> {
+        let address = self.metrics;
+        let failed = |reason: String| format!("the metrics at {address}: {reason}");
+        let text = get(address).map_err(|error| failed(error.to_string()))?;
+        Ok(reconciles(&text).ok_or_else(|| failed(format!("no {RECONCILES}")))?)
     }
 
     /// Ends it in good order.

@@ -1,52 +1,36 @@
 //! Our manager beside others that do the same: each in a cluster of its own, in turns, so that
 //! what the machine does besides hits all alike.
 
-mod document;
-mod table;
-
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
-use document::Document;
-
-use crate::error::Error;
 use crate::figures::Figures;
-use crate::manager::Subject;
+use crate::manager::{NAMES, Subject};
 use crate::promises::{Load, Promises};
-use crate::report;
-use crate::run::{self, Burst, Plan};
+use crate::run::{self, Plan};
+use crate::table::{self, Rows};
+use crate::{Result, bursts, read};
+
+/// The lines of a document between which the tables go.
+const BEGIN: &str = "<!-- Written by `make bench-peer`: begin -->";
+const END: &str = "<!-- Written by `make bench-peer`: end -->";
 
 /// What is to be measured.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// How many resources to create, a quarter of each kind
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(4..=10_800))]
-    resources: u32,
-    /// Pods of each resource; one run each; with commas between
-    #[arg(long, value_delimiter = ',', default_values_t = [0, 1],
-          value_parser = clap::value_parser!(u32).range(0..=100))]
-    pods: Vec<u32>,
+    #[command(flatten)]
+    bursts: bursts::Arguments,
     /// Turns of each manager with each load
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=20))]
     turns: u8,
-    /// Seconds of rest to observe
-    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    rest: u64,
-    /// The manager's binary
-    #[arg(long, default_value = "target/release/manager")]
-    manager: PathBuf,
     /// The binary of tools/bench/peers/go
     #[arg(long)]
     go: PathBuf,
     /// The binary of tools/bench/peers/kube-rs
     #[arg(long)]
     kube_rs: PathBuf,
-    /// The folder that holds config/
-    #[arg(long, default_value = ".")]
-    root: PathBuf,
-    /// The document whose table is replaced
+    /// The document whose tables are replaced
     #[arg(long)]
     write: Option<PathBuf>,
     /// The CSV file whose figures with as many resources and pods are replaced
@@ -54,59 +38,53 @@ pub(crate) struct Arguments {
     record: Option<PathBuf>,
 }
 
-/// One load, and what each manager did with it in each turn, ours first.
-struct Comparison {
-    plan: Plan,
-    bursts: [Vec<Burst>; 3],
-}
-
-/// Measures all of them, prints the table, and writes it.
+/// Measures all of them, prints the tables, and writes them.
 ///
 /// # Errors
-/// A manager that does not start, dies or is late; a promise that is missed by too much.
+/// A manager that does not start, dies or is late.
 pub(crate) fn perform(
     arguments: &Arguments,
-    mut promises: Promises,
+    promises: &mut Promises,
     interrupted: &Arc<AtomicBool>,
-) -> Result<(), Error> {
+) -> Result<()> {
     // What would be in vain is found out before the measurement.
-    let document = arguments.write.as_deref().map(Document::read).transpose()?;
+    if let Some(document) = &arguments.write {
+        replaced(document, "")?;
+    }
     let mut figures = arguments.record.as_deref().map(Figures::read).transpose()?;
     let subjects = [
-        Subject::ours(&arguments.manager),
+        Subject::ours(&arguments.bursts.manager),
         Subject::go(&arguments.go),
         Subject::kube_rs(&arguments.kube_rs),
     ];
-    let sizes = [
-        report::sizes(&subjects[0])?,
-        report::sizes(&subjects[1])?,
-        report::sizes(&subjects[2])?,
-    ];
-    let before = report::load_average();
-    let mut comparisons = Vec::new();
-    for &pods in &arguments.pods {
-        let plan = Plan {
-            load: Load {
-                resources: arguments.resources,
-                pods,
-            },
-            rest: Duration::from_secs(arguments.rest),
-            root: arguments.root.clone(),
-        };
-        let bursts = in_turns(&plan, &subjects, arguments.turns, interrupted)?;
-        comparisons.push(Comparison { plan, bursts });
+    let mut sizes = Vec::new();
+    for subject in &subjects {
+        sizes.push(vec![subject.sizes()?]);
     }
-    let caption = table::caption(arguments, [&before, &report::load_average()]);
-    let table = table::of(&caption, sizes, &comparisons, &mut promises);
-    println!("\n{table}");
-    if let Some(document) = document {
-        document.write(&table)?;
+    let tables = table::of(&NAMES, Load::default(), &sizes, promises);
+    let before = table::load_average();
+    let mut loads = String::new();
+    for plan in arguments.bursts.plans() {
+        let turns = in_turns(&plan, &subjects, arguments.turns, interrupted)?;
+        let table = table::of(&NAMES, plan.load, &turns, promises);
+        loads += &format!("\n{}:\n\n{table}", plan.load.heading());
+        if let Some(figures) = &mut figures {
+            let Load { resources, pods } = plan.load;
+            for (name, turns) in NAMES.iter().zip(&turns) {
+                figures.replace(&format!("{name},{resources},{pods}"), turns);
+            }
+        }
     }
-    if let (Some(figures), Some(path)) = (&mut figures, &arguments.record) {
-        figures.replace(&comparisons.iter().flat_map(table::records).collect());
+    let caption = caption(arguments, &before);
+    let text = format!("{caption}\n\n{tables}{loads}");
+    println!("\n{text}");
+    if let Some(document) = &arguments.write {
+        std::fs::write(document, replaced(document, &text)?)?;
+    }
+    if let (Some(figures), Some(path)) = (&figures, &arguments.record) {
         figures.write(path)?;
     }
-    promises.verdict()
+    Ok(())
 }
 
 /// Ours, theirs, and back again: who comes first is worth nothing in the long run.
@@ -115,8 +93,8 @@ fn in_turns(
     subjects: &[Subject; 3],
     turns: u8,
     interrupted: &Arc<AtomicBool>,
-) -> Result<[Vec<Burst>; 3], Error> {
-    let mut bursts = [Vec::new(), Vec::new(), Vec::new()];
+) -> Result<[Vec<Rows>; 3]> {
+    let mut measured = [Vec::new(), Vec::new(), Vec::new()];
     for turn in 0..turns {
         let mut order = [0, 1, 2];
         if turn % 2 == 1 {
@@ -124,14 +102,59 @@ fn in_turns(
         }
         for number in order {
             let subject = &subjects[number];
-            let Load { resources, pods } = plan.load;
-            eprintln!(
-                "bench: {resources} resources with {pods} pods each, turn {} of {turns}: {}",
-                turn + 1,
-                subject.name
-            );
-            bursts[number].push(run::burst(plan, subject, interrupted)?);
+            let load = plan.load.heading();
+            let turn = turn + 1;
+            eprintln!("bench: {load}, turn {turn} of {turns}: {}", subject.name);
+            measured[number].push(run::burst(plan, subject, interrupted)?);
         }
     }
-    Ok(bursts)
+    Ok(measured)
+}
+
+/// What was measured, where, and amid what; `before` is the load average at the beginning.
+fn caption(arguments: &Arguments, before: &str) -> String {
+    let Arguments { bursts, turns, .. } = arguments;
+    format!(
+        "Bursts of {} resources, then {} s of rest; the mean of {turns} turns of each manager, all of \
+         them in parentheses where they differ. {}, shared by control plane, client and manager; load \
+         average before {before}, after {}. Times depend on what else the machine does: the ratios \
+         count.",
+        bursts.resources,
+        bursts.rest,
+        table::machine(),
+        table::load_average(),
+    )
+}
+
+/// Returns the document with `text` between its two lines.
+fn replaced(document: &Path, text: &str) -> Result<String> {
+    let old = read(document)?;
+    let parts = old.split_once(BEGIN).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(END)?;
+        Some((before, after))
+    });
+    let Some((before, after)) = parts else {
+        let document = document.display();
+        return Err(format!("{document} has no lines {BEGIN:?} and {END:?} for the tables").into());
+    };
+    Ok(format!(
+        "{before}{BEGIN}\n\n{}\n\n{END}{after}",
+        text.trim()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_between_the_two_lines_of_a_document_is_replaced() {
+        let file = std::env::temp_dir().join(format!("bench-document-{}", std::process::id()));
+        std::fs::write(&file, format!("# A\n\n{BEGIN}\nold\n{END}\n\n## B\n")).unwrap();
+        let new = replaced(&file, "| new |\n").unwrap();
+        assert_eq!(new, format!("# A\n\n{BEGIN}\n\n| new |\n\n{END}\n\n## B\n"));
+        std::fs::write(&file, format!("{END}\n{BEGIN}\n")).unwrap();
+        assert!(replaced(&file, "| new |").is_err());
+        std::fs::remove_file(&file).unwrap();
+    }
 }

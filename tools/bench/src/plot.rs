@@ -5,17 +5,12 @@ use std::path::PathBuf;
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
-use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::*;
 
-use crate::error::Error;
+use crate::Result;
 use crate::figures::Figures;
 use crate::manager::NAMES;
 use crate::promises::{Load, Promises, row};
-use crate::webhook::{BATCH, CONVERT, CPU, CREATE, P99};
-
-type Failure = DrawingAreaErrorKind<std::io::Error>;
-type Line = (String, Vec<(f64, f64)>);
 
 /// What is to be drawn.
 #[derive(Debug, clap::Args)]
@@ -28,20 +23,63 @@ pub(crate) struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// A chart: panels side by side, each with a title and its lines.
+/// A chart: panels side by side, with a line for each manager and one for what is promised.
 struct Chart {
+    name: &'static str,
+    /// The file of its figures.
+    figures: &'static str,
+    /// What the x axis shows.
     x: &'static str,
-    y: &'static str,
-    panels: Vec<(&'static str, Vec<Line>)>,
+    row: &'static str,
+    /// The row whose promise is drawn.
+    promised: &'static str,
+    panels: &'static [Panel],
 }
 
-/// The rows of bursts that are drawn, and the files.
-const BURSTS: [(&str, &str); 4] = [
-    ("burst-requests.svg", row::REQUESTS),
-    ("burst-cpu.svg", row::CPU),
-    ("burst-first-status.svg", row::STATUS_AFTER_CHILDREN),
-    ("burst-all-ready.svg", row::ALL_READY),
+/// A part of a chart: its title, and the load of its figures behind the name of the manager, in which `x` is
+/// the number on the x axis.
+struct Panel(&'static str, &'static str);
+
+const CHARTS: [Chart; 6] = [
+    of_bursts("burst-requests", row::REQUESTS),
+    of_bursts("burst-cpu", row::CPU),
+    of_bursts("burst-first-status", row::STATUS_AFTER_CHILDREN),
+    of_bursts("burst-all-ready", row::ALL_READY),
+    Chart {
+        name: "webhook-latency",
+        figures: "webhooks.csv",
+        x: "connections that call without a pause",
+        row: row::CALL_P99,
+        promised: row::CALL_P99,
+        panels: &[
+            Panel("creations", "create,1,x"),
+            Panel("conversions of one object", "convert,1,x"),
+        ],
+    },
+    Chart {
+        name: "webhook-conversion",
+        figures: "webhooks.csv",
+        x: "objects in one call",
+        row: row::OBJECTS,
+        promised: row::BATCH_OBJECTS,
+        panels: &[Panel("conversions, one connection", "convert,x,1")],
+    },
 ];
+
+const fn of_bursts(name: &'static str, row: &'static str) -> Chart {
+    Chart {
+        name,
+        figures: "bursts.csv",
+        x: "resources in the burst",
+        row,
+        promised: row,
+        panels: &[Panel("no pods", "x,0"), Panel("one pod each", "x,1")],
+    }
+}
+
+/// A line of a chart and its name.
+type Line = (&'static str, Vec<(f64, f64)>);
+
 /// The values of a chart that span more than this have a logarithmic axis.
 const WIDE: f64 = 20.0;
 /// Of one panel, in pixels.
@@ -57,154 +95,77 @@ const COLOURS: [RGBColor; 4] = [
 /// Draws all charts.
 ///
 /// # Errors
-/// A file cannot be read or written, or has no figures.
-pub(crate) fn perform(arguments: &Arguments, promises: &Promises) -> Result<(), Error> {
-    let bursts = Figures::read(&arguments.figures.join("bursts.csv"))?;
-    let webhooks = Figures::read(&arguments.figures.join("webhooks.csv"))?;
-    let mut charts: Vec<_> = BURSTS
-        .into_iter()
-        .map(|(file, row)| (file, of_bursts(&bursts, row, promises)))
-        .collect();
-    charts.push((
-        "webhook-conversion.svg",
-        of_conversions(&webhooks, promises),
-    ));
-    charts.push(("webhook-latency.svg", of_latencies(&webhooks)));
+/// A file cannot be read or written.
+pub(crate) fn perform(arguments: &Arguments, promises: &Promises) -> Result<()> {
     let output = arguments.output.as_ref().unwrap_or(&arguments.figures);
     std::fs::create_dir_all(output)?;
-    for (file, chart) in charts {
-        std::fs::write(output.join(file), svg(&chart)?)?;
+    for chart in CHARTS {
+        let figures = Figures::read(&arguments.figures.join(chart.figures))?;
+        let panels = chart.panels.iter();
+        let panels: Vec<_> = panels
+            .map(|panel| lines(&chart, panel, &figures, promises))
+            .collect();
+        let file = output.join(chart.name).with_extension("svg");
+        std::fs::write(file, svg(&chart, &panels)?)?;
     }
     Ok(())
 }
 
-/// A row by the size of the burst, a panel for each number of pods.
-fn of_bursts(figures: &Figures, row: &'static str, promises: &Promises) -> Chart {
-    let panels = [("no pods", 0), ("one pod each", 1)].map(|(title, pods)| {
-        let of = |name: &str| {
-            figures.points(|key| match key {
-                [manager, resources, of, what] if (*manager, *what) == (name, row) => {
-                    let resources = resources.parse().ok();
-                    resources.filter(|_| of.parse() == Ok(pods))
-                }
-                _ => None,
-            })
+/// The lines of a panel that have points.
+fn lines(chart: &Chart, panel: &Panel, figures: &Figures, promises: &Promises) -> Vec<Line> {
+    let Panel(_, load) = panel;
+    let mut lines = NAMES
+        .map(|name| (name, figures.points(chart.row, &format!("{name},{load}"))))
+        .to_vec();
+    let promised = lines[0].1.iter().filter_map(|&(x, _)| {
+        let load = Load {
+            resources: x as u32,
+            pods: u32::from(load.ends_with(",1")),
         };
-        let mut lines: Vec<Line> = NAMES.map(|name| (name.to_owned(), of(name))).into();
-        let promised = of(NAMES[0]).into_iter().filter_map(|(resources, _)| {
-            let load = Load {
-                resources: resources as u32,
-                pods,
-            };
-            Some((resources, promises.limit(row, load)?))
-        });
-        lines.push(("promised".to_owned(), promised.collect()));
-        (title, lines)
+        Some((x, promises.limit(chart.promised, load)?))
     });
-    Chart {
-        x: "resources in the burst",
-        y: row,
-        panels: panels.into(),
-    }
-}
-
-/// CPU of a conversion, by how many objects are in the call.
-fn of_conversions(figures: &Figures, promises: &Promises) -> Chart {
-    let mut lines = of_servers(figures, |key| match key {
-        [CONVERT, objects, "1", CPU] => objects.parse().ok(),
-        _ => None,
-    });
-    for (objects, value) in lines.iter_mut().flat_map(|(_, points)| points) {
-        *value /= *objects;
-    }
-    let batches = lines[0]
-        .1
-        .iter()
-        .filter(|(objects, _)| *objects >= f64::from(BATCH));
-    let promised = batches.filter_map(|(objects, _)| {
-        let each_second = promises.limit(row::BATCH_OBJECTS, Load::default())?;
-        Some((*objects, 1e6 / each_second))
-    });
-    let promised = ("promised".to_owned(), promised.collect());
-    lines.push(promised);
-    Chart {
-        x: "objects in one call",
-        y: "CPU per object, µs",
-        panels: vec![("CPU of a conversion, one connection", lines)],
-    }
-}
-
-/// How long the slowest calls take, by how many connections call without a pause.
-fn of_latencies(figures: &Figures) -> Chart {
-    let of = |call: &'static str| {
-        of_servers(figures, move |key| match key {
-            [this, "1", connections, P99] if *this == call => connections.parse().ok(),
-            _ => None,
-        })
-    };
-    let conversions = ("conversions of one object", of(CONVERT));
-    Chart {
-        x: "connections that call without a pause",
-        y: P99,
-        panels: vec![("creations", of(CREATE)), conversions],
-    }
-}
-
-/// A line for each server; `x` returns the place of a figure by what follows the server in its key.
-fn of_servers(figures: &Figures, x: impl Fn(&[&str]) -> Option<f64>) -> Vec<Line> {
-    let servers = NAMES[..2].iter().map(|&server| {
-        let points = figures.points(|key| match key {
-            [name, rest @ ..] if *name == server => x(rest),
-            _ => None,
-        });
-        (server.to_owned(), points)
-    });
-    servers.collect()
+    lines.push(("promised", promised.collect()));
+    lines
 }
 
 /// Draws `chart`: the same figures result in the same bytes.
-fn svg(chart: &Chart) -> Result<String, Failure> {
-    let all = chart.panels.iter().flat_map(|(_, lines)| lines);
-    let points = all.flat_map(|(_, points)| points.iter().copied());
-    let (xs, ys): (Vec<_>, Vec<_>) = points.unzip();
+fn svg(chart: &Chart, panels: &[Vec<Line>]) -> Result<String> {
+    let points = panels.iter().flatten().flat_map(|(_, points)| points);
+    let (xs, ys): (Vec<_>, Vec<_>) = points.copied().unzip();
     let x = smallest(&xs) / 1.5..largest(&xs) * 1.5;
     let (least, most) = (smallest(&ys), largest(&ys));
     let mut svg = String::new();
-    {
-        let (width, height) = SIZE;
-        let size = (width * chart.panels.len() as u32, height);
-        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-        root.fill(&WHITE)?;
+    let (width, height) = SIZE;
+    let size = (width * panels.len() as u32, height);
+    let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+    root.fill(&WHITE)?;
+    let areas = root.split_evenly((1, panels.len()));
+    for ((area, lines), Panel(title, _)) in areas.iter().zip(panels).zip(chart.panels) {
         // With room above, for the legend.
-        for (number, area) in root
-            .split_evenly((1, chart.panels.len()))
-            .iter()
-            .enumerate()
-        {
-            if most / least > WIDE {
-                let y = (least / 2.0..most * 5.0).log_scale();
-                panel(chart, number, area, x.clone(), y)?;
-            } else {
-                panel(chart, number, area, x.clone(), 0.0..most * 1.5)?;
-            }
+        if most / least > WIDE {
+            let y = (least / 2.0..most * 5.0).log_scale();
+            draw(chart, title, lines, area, x.clone(), y)?;
+        } else {
+            draw(chart, title, lines, area, x.clone(), 0.0..most * 1.5)?;
         }
-        root.present()?;
     }
+    root.present()?;
+    drop((areas, root));
     Ok(svg)
 }
 
-fn panel<Y>(
+fn draw<Y>(
     chart: &Chart,
-    number: usize,
+    title: &str,
+    lines: &[Line],
     area: &DrawingArea<SVGBackend<'_>, Shift>,
     x: Range<f64>,
     y: Y,
-) -> Result<(), Failure>
+) -> Result<()>
 where
     Y: AsRangedCoord<Value = f64>,
     Y::CoordDescType: ValueFormatter<f64>,
 {
-    let (title, lines) = &chart.panels[number];
     let written = |value: &f64| ((value * 1e6).round() / 1e6).to_string();
     let mut plot = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 16))
@@ -214,24 +175,23 @@ where
         .build_cartesian_2d(x.log_scale(), y)?;
     plot.configure_mesh()
         .x_desc(chart.x)
-        .y_desc(chart.y)
+        .y_desc(chart.row)
         .x_label_formatter(&written)
         .y_label_formatter(&written)
         .light_line_style(TRANSPARENT)
         .draw()?;
-    for ((name, points), colour) in lines.iter().zip(COLOURS) {
-        if points.is_empty() {
-            continue;
-        }
+    let lines = lines.iter().zip(COLOURS);
+    for ((name, points), colour) in lines.filter(|((_, points), _)| !points.is_empty()) {
         let points = points.iter().copied();
         plot.draw_series(LineSeries::new(points, colour.stroke_width(2)).point_size(3))?
-            .label(name)
+            .label(*name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
     }
     plot.configure_series_labels()
         .position(SeriesLabelPosition::UpperLeft)
         .background_style(WHITE)
-        .draw()
+        .draw()?;
+    Ok(())
 }
 
 fn smallest(values: &[f64]) -> f64 {

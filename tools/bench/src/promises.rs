@@ -6,18 +6,23 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::error::Error;
+use crate::{Result, read};
 
-#[derive(Deserialize)]
+/// All promises, and which of them were missed so far.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+pub(crate) struct Promises {
+    /// In percent of the limit.
     tolerance: f64,
-    promises: Vec<Entry>,
+    promises: Vec<Promise>,
+    #[serde(skip)]
+    missed: Vec<String>,
 }
 
-#[derive(Deserialize)]
+/// One of `at_most`, `at_least` and `at_most_peers`, for a row of the tables.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct Promise {
     row: String,
     /// How, for readers.
     #[serde(rename = "measured")]
@@ -44,101 +49,24 @@ struct Missed {
     _date: jiff::civil::Date,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Limit {
-    AtMost(f64),
-    AtLeast(f64),
-    /// The lowest of the peers.
-    Peers,
-}
-
-impl Limit {
-    /// Whether `measured` is within the limit, or worse by no more than `tolerance`, a part of it. What
-    /// is not a number is not.
-    fn is_kept(self, measured: f64, peers: Option<f64>, tolerance: f64) -> bool {
-        match (self, peers) {
-            (Self::AtMost(most), _) | (Self::Peers, Some(most)) => {
-                measured <= most * (1.0 + tolerance)
-            }
-            (Self::AtLeast(least), _) => measured >= least * (1.0 - tolerance),
-            (Self::Peers, None) => true,
+impl Promise {
+    /// Reports whether `measured` is within `limit`, or worse by no more than `tolerance` percent of it.
+    /// What is not a number is not.
+    fn is_kept(&self, limit: f64, measured: f64, tolerance: f64) -> bool {
+        if self.at_least.is_some() {
+            measured >= limit * (1.0 - tolerance / 100.0)
+        } else {
+            measured <= limit * (1.0 + tolerance / 100.0)
         }
     }
 
-    /// The same limit with the number `figure`.
-    fn at(self, figure: f64) -> Self {
-        match self {
-            Self::AtLeast(_) => Self::AtLeast(figure),
-            Self::AtMost(_) | Self::Peers => Self::AtMost(figure),
+    fn text(&self) -> String {
+        match (self.at_most, self.at_least) {
+            (Some(0.0), _) => "0".to_owned(),
+            (Some(most), _) => format!("≤ {most}"),
+            (_, Some(least)) => format!("≥ {least}"),
+            _ => "≤ both peers".to_owned(),
         }
-    }
-}
-
-impl std::fmt::Display for Limit {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::AtMost(0.0) => formatter.write_str("0"),
-            Self::AtMost(most) => write!(formatter, "≤ {most}"),
-            Self::AtLeast(least) => write!(formatter, "≥ {least}"),
-            Self::Peers => formatter.write_str("≤ both peers"),
-        }
-    }
-}
-
-impl Entry {
-    /// What is promised.
-    ///
-    /// # Errors
-    /// What the entry says is no promise.
-    fn limit(&self) -> Result<Limit, String> {
-        match (self.at_most, self.at_least, self.at_most_peers) {
-            (Some(most), None, false) if most >= 0.0 => Ok(Limit::AtMost(most)),
-            (None, Some(least), false) if least >= 0.0 => Ok(Limit::AtLeast(least)),
-            (None, None, true) => Ok(Limit::Peers),
-            _ => Err("give exactly one of at_most, at_least and at_most_peers: true".to_owned()),
-        }
-    }
-
-    /// The figure of a miss that is known.
-    fn known(&self, limit: Limit) -> Result<Option<f64>, String> {
-        match &self.missed {
-            Some(missed) if limit == Limit::Peers || limit.is_kept(missed.figure, None, 0.0) => {
-                Err(format!(
-                    "{} keeps the promise; remove `missed`",
-                    missed.figure
-                ))
-            }
-            missed => Ok(missed.as_ref().map(|missed| missed.figure)),
-        }
-    }
-}
-
-#[derive(Debug)]
-struct Promise {
-    row: String,
-    pods: Option<u32>,
-    resources: Option<u32>,
-    limit: Limit,
-    bound: Option<f64>,
-    /// The figure of a miss that is known.
-    known: Option<f64>,
-}
-
-impl TryFrom<Entry> for Promise {
-    type Error = String;
-
-    fn try_from(entry: Entry) -> Result<Self, String> {
-        let of_row = |error| format!("row {:?}: {error}", entry.row);
-        let limit = entry.limit().map_err(of_row)?;
-        let known = entry.known(limit).map_err(of_row)?;
-        Ok(Self {
-            row: entry.row,
-            pods: entry.pods,
-            resources: entry.resources,
-            limit,
-            bound: entry.bound,
-            known,
-        })
     }
 }
 
@@ -149,13 +77,19 @@ pub(crate) struct Load {
     pub(crate) pods: u32,
 }
 
-/// All promises, and which of them were missed so far.
-#[derive(Debug)]
-pub(crate) struct Promises {
-    /// As a part of the limit.
-    tolerance: f64,
-    promises: Vec<Promise>,
-    missed: Vec<String>,
+impl Load {
+    /// E.g. `1000 resources with no pods`.
+    pub(crate) fn heading(self) -> String {
+        let pods = match self.pods {
+            0 => "no pods".to_owned(),
+            1 => "one pod each".to_owned(),
+            many => format!("{many} pods each"),
+        };
+        match self.resources {
+            0 => "The binary".to_owned(),
+            many => format!("{many} resources with {pods}"),
+        }
+    }
 }
 
 /// A promise and how it was kept, as cells of a table.
@@ -173,42 +107,19 @@ impl Promises {
     /// Reads the promises from `path`.
     ///
     /// # Errors
-    /// The file cannot be read, or says something that cannot be.
-    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        Self::parse(&text).map_err(|reason| Error::Promises {
-            path: path.to_owned(),
-            reason,
-        })
-    }
-
-    fn parse(text: &str) -> Result<Self, String> {
-        let document: Document = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
-        let tolerance = document.tolerance;
-        if !(0.0..=100.0).contains(&tolerance) {
-            return Err(format!(
-                "tolerance is {tolerance}; give percent from 0 to 100"
-            ));
-        }
-        let promises = document.promises.into_iter().map(Promise::try_from);
-        Ok(Self {
-            tolerance: tolerance / 100.0,
-            promises: promises.collect::<Result<_, _>>()?,
-            missed: Vec::new(),
-        })
+    /// The file cannot be read, or does not have the form of promises.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        serde_saphyr::from_str(&read(path)?)
+            .map_err(|error| format!("{}: {error}", path.display()).into())
     }
 
     /// The number that is promised of `row`, at most or at least, whatever the peers measure.
     pub(crate) fn limit(&self, row: &str, load: Load) -> Option<f64> {
-        match self.promise(row, load)?.limit {
-            Limit::AtMost(limit) | Limit::AtLeast(limit) => Some(limit),
-            Limit::Peers => None,
-        }
+        let promise = self.promise(row, load)?;
+        promise.at_most.or(promise.at_least)
     }
 
+    /// The first promise that applies counts.
     fn promise(&self, row: &str, load: Load) -> Option<&Promise> {
         let applies = |promise: &&Promise| {
             promise.row == row
@@ -227,35 +138,33 @@ impl Promises {
         measured: f64,
         peers: Option<f64>,
     ) -> Verdict {
-        let Some(&Promise {
-            limit,
-            bound,
-            known,
-            ..
-        }) = self.promise(row, load)
-        else {
+        let promise = self.promise(row, load);
+        let peers = peers.filter(|_| promise.is_some_and(|promise| promise.at_most_peers));
+        let limit = self.limit(row, load).or(peers);
+        let (Some(promise), Some(limit)) = (promise, limit) else {
             return Verdict::default();
         };
-        if limit == Limit::Peers && peers.is_none() {
-            return Verdict::default();
-        }
-        let is_near = |limit: Limit| limit.is_kept(measured, peers, self.tolerance);
-        if !is_near(limit) && !known.is_some_and(|figure| is_near(limit.at(figure))) {
-            let of = match load.resources {
-                0 => String::new(),
-                many => format!(" ({many} resources with {} pods each)", load.pods),
-            };
+        let promised = promise.text();
+        let known = promise.missed.as_ref().map(|missed| missed.figure);
+        let is_near = |limit| promise.is_kept(limit, measured, self.tolerance);
+        let failure = (!is_near(limit) && !known.is_some_and(is_near)).then(|| {
             let known = known.map_or_else(String::new, |figure| format!(", known {figure}"));
-            self.missed
-                .push(format!("{row}{of}: {measured:.3}, promised {limit}{known}"));
-        }
+            let load = match load.resources {
+                0 => String::new(),
+                _ => format!(" ({})", load.heading()),
+            };
+            format!("{row}{load}: {measured:.3}, promised {promised}{known}")
+        });
+        let mark = match promise.is_kept(limit, measured, 0.0) {
+            true => "",
+            false => " (missed)",
+        };
+        let bound = promise.bound;
+        self.missed.extend(failure);
         Verdict {
-            promised: limit.to_string(),
+            promised,
             bound,
-            mark: match limit.is_kept(measured, peers, 0.0) {
-                true => "",
-                false => " (missed)",
-            },
+            mark,
         }
     }
 
@@ -263,15 +172,19 @@ impl Promises {
     /// more than that.
     ///
     /// # Errors
-    /// [`Error::Missed`] names the rows.
-    pub(crate) fn verdict(self) -> Result<(), Error> {
-        if self.missed.is_empty() {
+    /// Names the rows.
+    pub(crate) fn verdict(self) -> Result<()> {
+        let Self {
+            tolerance, missed, ..
+        } = self;
+        if missed.is_empty() {
             return Ok(());
         }
-        Err(Error::Missed {
-            tolerance: self.tolerance * 100.0,
-            rows: self.missed.join("\n  "),
-        })
+        let rows = missed.join("\n  ");
+        let error = format!(
+            "promises of tools/bench/promises.yaml missed by more than {tolerance} %:\n  {rows}"
+        );
+        Err(error.into())
     }
 }
 

@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 use devcluster::{Cluster, Options};
 use tokio::runtime::Runtime;
 
-use crate::audit::{AuditLog, Requests, Statuses};
-use crate::error::Error;
+use crate::Result;
+use crate::audit::{AuditLog, Request, Requests, count, listed, quantile};
 use crate::fleet::Fleet;
 use crate::manager::{Manager, Subject};
-use crate::promises::Load;
-use crate::usage::{Cpu, Memory};
+use crate::promises::{Load, row};
+use crate::table::Rows;
+use crate::usage;
 
 /// The kinds' old versions alone, which need no conversion webhook.
 const DEFINITIONS: &str = "config/crd-original";
@@ -45,85 +46,21 @@ impl Plan {
     }
 }
 
-/// What was measured of one burst, and of the rest after it.
-pub(crate) struct Burst {
-    /// With nothing to do.
-    pub(crate) idle: Memory,
-    /// From the first creation until rest.
-    pub(crate) creation: Requests,
-    pub(crate) creation_cpu: Cpu,
-    /// In user mode; 0 if the machine does not count them.
-    pub(crate) creation_instructions: u64,
-    /// What our own client needed to create and watch them: a yardstick, since a second of
-    /// CPU on a busy machine does less than on an idle one.
-    pub(crate) yardstick: Cpu,
-    /// Bytes of log in that time.
-    pub(crate) logged: u64,
-    /// From the first creation to the last.
-    pub(crate) created_after: Duration,
-    /// From the first creation until all were Ready.
-    pub(crate) ready_after: Duration,
-    pub(crate) statuses: Statuses,
-    pub(crate) reconciles: f64,
-    /// With all resources, after creating them.
-    pub(crate) full: Memory,
-    /// In `Plan::rest`.
-    pub(crate) rest: Requests,
-    pub(crate) rest_cpu: Cpu,
-}
-
-/// What was measured of our own manager.
-pub(crate) struct Figures {
-    pub(crate) burst: Burst,
-    /// Of a manager that found all of it there when it started.
-    pub(crate) restarted: Memory,
-    pub(crate) restart: Requests,
-    pub(crate) restart_cpu: Cpu,
-    /// Two replicas with all of it there, in `Plan::rest`.
-    pub(crate) pair: Pair,
-    /// From SIGTERM to the first write of the other replica, the shortest first.
-    pub(crate) handovers: Vec<Duration>,
-}
-
-/// A leader and its standby at rest.
-pub(crate) struct Pair {
-    pub(crate) leader: Memory,
-    pub(crate) leader_cpu: Cpu,
-    pub(crate) standby: Memory,
-    pub(crate) standby_cpu: Cpu,
-    /// Of both together.
-    pub(crate) requests: Requests,
-}
-
-/// Starts what is needed, measures, and leaves nothing behind.
-pub(crate) fn perform(
-    plan: &Plan,
-    subject: &Subject,
-    interrupted: &Arc<AtomicBool>,
-) -> Result<Figures, Error> {
+/// Measures a burst, a restart, two replicas at rest, and hand-overs, of our own manager; leaves nothing
+/// behind.
+pub(crate) fn whole(plan: &Plan, subject: &Subject, interrupted: &Arc<AtomicBool>) -> Result<Rows> {
     let mut stage = Stage::new(plan, subject, interrupted)?;
-    let burst = stage.burst()?;
-    let mut manager = Manager::start(&stage.cluster, subject)?;
-    let restart = stage.until_quiet(&mut manager)?;
-    let restart_cpu = manager.cpu()?;
-    let restarted = manager.memory()?;
-    manager.stop();
-    Ok(Figures {
-        burst,
-        restarted,
-        restart,
-        restart_cpu,
-        pair: stage.pair()?,
-        handovers: stage.handovers()?,
-    })
+    let mut rows = stage.burst()?;
+    rows.extend(stage.restart()?);
+    rows.extend(stage.pair()?);
+    let times = stage.handovers()?;
+    eprintln!("bench: hand-overs in ms: {times:.0?}");
+    rows.push((row::HANDOVER, quantile(&times, 50)));
+    Ok(rows)
 }
 
-/// One burst alone, for which a manager needs no more than the flags of [`Subject`].
-pub(crate) fn burst(
-    plan: &Plan,
-    subject: &Subject,
-    interrupted: &Arc<AtomicBool>,
-) -> Result<Burst, Error> {
+/// Measures one burst alone, for which a manager needs no more than the flags of [`Subject`].
+pub(crate) fn burst(plan: &Plan, subject: &Subject, interrupted: &Arc<AtomicBool>) -> Result<Rows> {
     Stage::new(plan, subject, interrupted)?.burst()
 }
 
@@ -137,13 +74,7 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    fn new(
-        plan: &'a Plan,
-        subject: &'a Subject,
-        interrupted: &'a Arc<AtomicBool>,
-    ) -> Result<Self, Error> {
-        // The fleet's client and the cluster's both use ring.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+    fn new(plan: &'a Plan, subject: &'a Subject, interrupted: &'a Arc<AtomicBool>) -> Result<Self> {
         let cluster = Cluster::start_api_server(Options {
             interrupted: Arc::clone(interrupted),
             ..Options::default()
@@ -159,7 +90,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    fn burst(&mut self) -> Result<Burst, Error> {
+    fn burst(&mut self) -> Result<Rows> {
         let Plan { load, rest, .. } = *self.plan;
         let runtime = Runtime::new()?;
         let fleet = runtime.block_on(Fleet::new(&self.cluster.kubeconfig(), load))?;
@@ -169,70 +100,114 @@ impl<'a> Stage<'a> {
         self.until_quiet(&mut manager)?;
         let idle = manager.memory()?;
 
-        let (cpu, log) = (manager.cpu()?, manager.logged());
+        let cpu = manager.cpu()?;
         let mut instructions = manager.instructions();
-        let own_cpu = Cpu::of(std::process::id())?;
+        let client_cpu = usage::cpu(std::process::id())?;
         let creation = fleet.create(self.plan.limit());
-        let (created_after, ready_after) = runtime.block_on(self.unless_interrupted(creation))?;
-        let yardstick = Cpu::of(std::process::id())?.since(own_cpu);
-        let creation = self.until_quiet(&mut manager)?;
-        let creation_cpu = manager.cpu()?.since(cpu);
-        let creation_instructions = instructions.count();
-        let logged = manager.logged() - log;
+        let ready_after = runtime.block_on(self.unless_interrupted(creation))?;
+        let client_cpu = usage::cpu(std::process::id())?.saturating_sub(client_cpu);
+        let requests = self.until_quiet(&mut manager)?;
+        let cpu = manager.cpu()?.saturating_sub(cpu);
+        let instructions = instructions.count();
         let full = manager.memory()?;
 
-        let cpu = manager.cpu()?;
+        let rest_cpu = manager.cpu()?;
         self.wait(&mut manager, rest)?;
-        let rest_cpu = manager.cpu()?.since(cpu);
-        let rest = self.audit.new_requests()?;
+        let rest_cpu = manager.cpu()?.saturating_sub(rest_cpu);
+        let at_rest = self.audit.new_requests()?;
         let reconciles = manager.reconciles()?;
         manager.stop();
-        Ok(Burst {
-            idle,
-            creation,
-            creation_cpu,
-            creation_instructions,
-            yardstick,
-            logged,
-            created_after,
-            ready_after,
-            statuses: self.audit.statuses(),
-            reconciles,
-            full,
-            rest,
-            rest_cpu,
-        })
+
+        eprintln!("bench: requests while creating: {}", listed(&requests));
+        eprintln!("bench: requests at rest: {}", listed(&at_rest));
+        let each = |all: f64| all / f64::from(load.resources);
+        let statuses = self.audit.statuses();
+        let mut rows = vec![
+            (row::REQUESTS, each(count(&requests, |it| !it.is_watch()))),
+            (row::READS, each(count(&requests, Request::is_read))),
+            (row::STATUS_WRITES, f64::from(statuses.most_writes)),
+            (
+                row::FIRST_STATUS_P50,
+                quantile(&statuses.after_children, 50),
+            ),
+            (
+                row::STATUS_AFTER_CHILDREN,
+                quantile(&statuses.after_children, 99),
+            ),
+            (
+                row::STATUS_AFTER_CREATION,
+                quantile(&statuses.after_creation, 99),
+            ),
+            (row::ALL_READY, ready_after.as_secs_f64()),
+            (row::RECONCILES, each(reconciles)),
+            (row::CPU, each(1000.0 * cpu.as_secs_f64())),
+            (row::CLIENT_CPU, each(1000.0 * client_cpu.as_secs_f64())),
+            (row::MEMORY_IDLE, idle.resident),
+            (row::MEMORY_IDLE_ALONE, idle.anonymous),
+            (row::MEMORY_FULL, full.resident),
+            (row::MEMORY_FULL_ALONE, full.anonymous),
+            (row::REQUESTS_AT_REST, count(&at_rest, Request::is_work)),
+            (row::CPU_AT_REST, self.share_of_rest(rest_cpu)),
+        ];
+        // A machine that does not count them has no such row.
+        if instructions > 0 {
+            rows.push((row::INSTRUCTIONS, each(instructions as f64 / 1e6)));
+        }
+        Ok(rows)
+    }
+
+    /// Measures a manager that finds all of it there when it starts.
+    fn restart(&mut self) -> Result<Rows> {
+        let mut manager = Manager::start(&self.cluster, self.subject)?;
+        let requests = self.until_quiet(&mut manager)?;
+        eprintln!("bench: requests of a restart: {}", listed(&requests));
+        let rows = vec![
+            (row::RESTART_CPU, manager.cpu()?.as_secs_f64()),
+            (row::MEMORY_RESTARTED, manager.memory()?.resident),
+        ];
+        manager.stop();
+        Ok(rows)
     }
 
     /// Measures two replicas at rest. The first to be started leads: the other finds the
     /// lease taken.
-    fn pair(&mut self) -> Result<Pair, Error> {
+    fn pair(&mut self) -> Result<Rows> {
         let mut leader = Manager::replica(&self.cluster, self.subject, "leader")?;
         self.until_quiet(&mut leader)?;
         let mut standby = Manager::replica(&self.cluster, self.subject, "standby")?;
         self.until_quiet(&mut standby)?;
-        let (leader_cpu, standby_cpu) = (leader.cpu()?, standby.cpu()?);
+        let before = [leader.cpu()?, standby.cpu()?];
         self.wait(&mut leader, self.plan.rest)?;
-        let pair = Pair {
-            leader: leader.memory()?,
-            leader_cpu: leader.cpu()?.since(leader_cpu),
-            standby: standby.memory()?,
-            standby_cpu: standby.cpu()?.since(standby_cpu),
-            requests: self.audit.new_requests()?,
-        };
+        let cpu = [leader.cpu()? - before[0], standby.cpu()? - before[1]];
+        let rows = vec![
+            (row::LEADER_CPU, self.share_of_rest(cpu[0])),
+            (row::LEADER_MEMORY, leader.memory()?.resident),
+            (row::STANDBY_CPU, self.share_of_rest(cpu[1])),
+            (row::STANDBY_MEMORY, standby.memory()?.resident),
+        ];
+        let requests = self.audit.new_requests()?;
+        eprintln!(
+            "bench: requests of two replicas at rest: {}",
+            listed(&requests)
+        );
         standby.stop();
         leader.stop();
-        Ok(pair)
+        Ok(rows)
+    }
+
+    /// In percent of a core.
+    fn share_of_rest(&self, cpu: Duration) -> f64 {
+        100.0 * cpu.as_secs_f64() / self.plan.rest.as_secs_f64()
     }
 
     /// An error if something died or somebody wants us to end.
-    fn check(&self, manager: &mut Manager) -> Result<(), Error> {
+    fn check(&self, manager: &mut Manager) -> Result<()> {
         manager.check()?;
         self.cluster.check()?;
         self.check_interrupted()
     }
 
-    fn check_interrupted(&self) -> Result<(), Error> {
+    fn check_interrupted(&self) -> Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(devcluster::Error::Interrupted.into());
         }
@@ -240,10 +215,7 @@ impl<'a> Stage<'a> {
     }
 
     /// What `work` returns, unless somebody wants us to end or a component dies first.
-    async fn unless_interrupted<T>(
-        &self,
-        work: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
+    async fn unless_interrupted<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let watch = async {
             loop {
                 tokio::time::sleep(POLL).await;
@@ -257,7 +229,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn wait(&self, manager: &mut Manager, time: Duration) -> Result<(), Error> {
+    fn wait(&self, manager: &mut Manager, time: Duration) -> Result<()> {
         let end = Instant::now() + time;
         while Instant::now() < end {
             self.check(manager)?;
@@ -268,27 +240,21 @@ impl<'a> Stage<'a> {
 
     /// Waits until the manager asks for nothing but watches and the lease any more; returns what it asked
     /// for since the log was last looked at.
-    fn until_quiet(&mut self, manager: &mut Manager) -> Result<Requests, Error> {
+    fn until_quiet(&mut self, manager: &mut Manager) -> Result<Requests> {
         let began = Instant::now();
         let mut last = began;
         let mut all = Requests::new();
         while last.elapsed() < QUIET {
             self.check(manager)?;
             let new = self.audit.new_requests()?;
-            if new
-                .keys()
-                .any(|request| !request.is_watch() && !request.is_election())
-            {
+            if new.keys().any(Request::is_work) {
                 last = Instant::now();
             }
             for (request, count) in new {
                 *all.entry(request).or_default() += count;
             }
             if began.elapsed() > UNTIL_QUIET {
-                return Err(Error::Late {
-                    what: "that the manager comes to rest".to_owned(),
-                    limit: UNTIL_QUIET,
-                });
+                return Err(format!("the manager does not rest within {UNTIL_QUIET:?}").into());
             }
             sleep(POLL);
         }

@@ -2,128 +2,109 @@
 //! down` stops it.
 
 use std::error::Error;
-use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use devcluster::{Binaries, Cluster, StateFolder};
+use devcluster::{Binaries, Cluster, Process, Program, StateFolder};
 use rustix::process::{Pid, Signal, kill_process, setsid};
 
-use crate::ClusterArguments;
+use crate::StayingArguments;
+use crate::run::exit_code;
 
-/// A line of the holder that tells its parent to detach: the cluster is ready and stays.
-const SETTLED: &str = "\u{4}";
+/// The grace period of the command beside a cluster.
+const GRACE: Duration = Duration::from_secs(10);
 
-/// More than the grace periods of a manager and of the components together.
+/// More than the grace periods of that command and of the components together.
 const DOWN_LIMIT: Duration = Duration::from_secs(40);
 
 const POLL: Duration = Duration::from_millis(50);
 
-/// Starts this program with `arguments` as a holder, forwards its output, and returns when it has
-/// settled (success) or exited (its exit code).
-pub(crate) fn start_holder(arguments: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
-    // A build that takes minutes happens in the foreground, where Ctrl-C stops it.
+/// `devcluster up`: one cluster per user; a second call names the first one's.
+///
+/// Starts this program again as the holder, and returns when it has printed the line that selects the
+/// cluster, or has exited.
+pub(crate) fn up() -> Result<ExitCode, Box<dyn Error>> {
+    if let Some((folder, _)) = StateFolder::staying_owners().first() {
+        println!("{}", export_line(folder.join("kubeconfig").display()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    // A build that takes minutes happens in the foreground, where its progress is shown.
     Binaries::find_or_build()?;
-    let interrupted = devcluster::interrupt_flag()?;
-    let mut is_asked_to_end = false;
     let mut holder = Command::new(env::current_exe()?)
-        .args(arguments)
+        .arg("hold")
+        .args(env::args_os().skip(2))
         .stdin(Stdio::null())
         // Pipes instead of our own outputs: a holder that kept those open would block a reader of
         // our output (`make demo KEEP=1 | tee log`).
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    let (sender, lines) = mpsc::channel();
+    if let Some(mut errors) = holder.stderr.take() {
+        thread::spawn(move || io::copy(&mut errors, &mut io::stderr()));
+    }
+    let mut line = String::new();
     if let Some(output) = holder.stdout.take() {
-        thread::spawn(move || {
-            BufReader::new(output)
-                .lines()
-                .map_while(Result::ok)
-                .try_for_each(|line| sender.send(line))
-        });
+        BufReader::new(output).read_line(&mut line)?;
     }
-    if let Some(errors) = holder.stderr.take() {
-        thread::spawn(move || copy_to_stderr(errors));
+    if line.is_empty() {
+        return Ok(exit_code(holder.wait()?));
     }
-    loop {
-        match lines.recv_timeout(POLL) {
-            Ok(line) if line == SETTLED => return Ok(ExitCode::SUCCESS),
-            Ok(line) => println!("{line}"),
-            Err(RecvTimeoutError::Timeout) => {
-                if interrupted.load(Ordering::Relaxed) && !is_asked_to_end {
-                    kill_process(Pid::from_child(&holder), Signal::TERM)?;
-                    is_asked_to_end = true;
-                }
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                let code = holder
-                    .wait()?
-                    .code()
-                    .and_then(|code| u8::try_from(code).ok());
-                return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
-            }
-        }
-    }
-}
-
-/// The holder's first step: it leaves the terminal, whose Ctrl-C is for `start_holder`.
-pub(crate) fn leave_terminal() -> io::Result<()> {
-    setsid()?;
-    Ok(())
-}
-
-/// The holder's last step before its parent exits: prints the cluster, then keeps it and everything
-/// else of the caller until it is told to stop or a component exits.
-pub(crate) fn settle(cluster: &Cluster, interrupted: &AtomicBool) -> Result<(), Box<dyn Error>> {
-    cluster.folder().mark_as_staying()?;
-    let mut output = io::stdout();
-    writeln!(
-        output,
-        "{}\n{SETTLED}",
-        export_line(cluster.kubeconfig().display())
-    )?;
-    output.flush()?;
-    while !interrupted.load(Ordering::Relaxed) {
-        cluster.check()?;
-        thread::sleep(POLL);
-    }
-    Ok(())
-}
-
-/// `devcluster up`: one cluster per user; a second call names the first one's.
-pub(crate) fn up(arguments: &ClusterArguments) -> Result<ExitCode, Box<dyn Error>> {
-    if let Some((folder, _)) = StateFolder::staying_owners().first() {
-        println!("{}", export_line(folder.join("kubeconfig").display()));
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut again: Vec<OsString> = vec![
-        "hold".into(),
-        "--nodes".into(),
-        arguments.nodes.to_string().into(),
-    ];
-    if let Some(folder) = &arguments.definitions {
-        again.extend(["--definitions".into(), folder.into()]);
-    }
-    start_holder(&again)
-}
-
-/// The process behind `devcluster up`.
-pub(crate) fn hold(arguments: &ClusterArguments) -> Result<ExitCode, Box<dyn Error>> {
-    leave_terminal()?;
-    let interrupted = devcluster::interrupt_flag()?;
-    let cluster = arguments.start(false, Arc::clone(&interrupted))?;
-    settle(&cluster, &interrupted)?;
+    print!("{line}");
     Ok(ExitCode::SUCCESS)
 }
 
-/// `devcluster down`: stops every cluster that stays, and the processes beside it.
+/// The process behind `devcluster up`: keeps the cluster, and the command beside it, until it is told to
+/// stop or one of them exits.
+pub(crate) fn hold(arguments: &StayingArguments) -> Result<ExitCode, Box<dyn Error>> {
+    let interrupted = devcluster::interrupt_flag()?;
+    let StayingArguments { cluster, command } = arguments;
+    let cluster = cluster.start(false, Arc::clone(&interrupted))?;
+    let mut beside = beside(&cluster, command)?;
+    // Ctrl-C in the terminal stopped the start, but does not stop a cluster that stays.
+    setsid()?;
+    cluster.folder().mark_as_staying()?;
+    // An error if `up` was killed meanwhile.
+    writeln!(
+        io::stdout(),
+        "{}",
+        export_line(cluster.kubeconfig().display())
+    )?;
+    while !interrupted.load(Ordering::Relaxed) {
+        cluster.check()?;
+        beside.as_mut().map_or(Ok(()), Process::check)?;
+        thread::sleep(POLL);
+    }
+    if let Some(mut beside) = beside {
+        beside.stop(GRACE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the command with the cluster in its environment; its output is `command.log` in the cluster's
+/// folder.
+fn beside(cluster: &Cluster, command: &[String]) -> devcluster::Result<Option<Process>> {
+    let [program, arguments @ ..] = command else {
+        return Ok(None);
+    };
+    let environment = cluster.environment().variables().into_iter();
+    let environment =
+        environment.map(|(name, value)| (name.to_owned(), value.to_string_lossy().into_owned()));
+    Process::spawn(
+        program,
+        &Program::foreign(program),
+        arguments.iter().cloned(),
+        environment,
+        &cluster.dir().join("command.log"),
+    )
+    .map(Some)
+}
+
+/// `devcluster down`: stops every cluster that stays, and the commands beside them.
 pub(crate) fn down() -> Result<ExitCode, Box<dyn Error>> {
     let owners = StateFolder::staying_owners();
     if owners.is_empty() {
@@ -148,9 +129,4 @@ pub(crate) fn down() -> Result<ExitCode, Box<dyn Error>> {
 
 fn export_line(kubeconfig: impl std::fmt::Display) -> String {
     format!("export KUBECONFIG={kubeconfig}")
-}
-
-fn copy_to_stderr(mut from: impl Read) {
-    // Unbuffered, so that a line of progress is shown when it is written.
-    let _ = io::copy(&mut from, &mut io::stderr());
 }

@@ -4,7 +4,7 @@
 //! All keys are ECDSA P-256 and valid as long as their state folder exists.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -13,103 +13,54 @@ use rcgen::{
 
 use crate::error::{Doing, Result, write};
 
-/// The folder with the certificates and keys, by name: `NAME.crt`, `NAME.key`.
-#[derive(Debug, Clone)]
-pub(crate) struct Certificates {
-    folder: PathBuf,
+/// The API server as a client of a kubelet, and of aggregated API servers.
+const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
+
+/// Creates all of them in `folder`, each as `NAME.crt` and `NAME.key`; the client certificate if
+/// `has_kubelet`.
+pub(crate) fn create(folder: &Path, server_names: Vec<String>, has_kubelet: bool) -> Result<()> {
+    fs::create_dir_all(folder).doing(|| format!("creating {}", folder.display()))?;
+    let mut authority = parameters("devcluster", Vec::new())?;
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let key = KeyPair::generate()?;
+    write_pair(folder, "ca", &authority.self_signed(&key)?.pem(), &key)?;
+    let issuer = Issuer::new(authority, key);
+
+    let mut server = parameters("kube-apiserver", server_names)?;
+    server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate()?;
+    let certificate = server.signed_by(&key, &issuer)?.pem();
+    write_pair(folder, "server", &certificate, &key)?;
+
+    if has_kubelet {
+        let mut client = parameters(KUBELET_CLIENT, Vec::new())?;
+        let group = DnType::OrganizationName;
+        client.distinguished_name.push(group, "system:masters");
+        client.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate()?;
+        let certificate = client.signed_by(&key, &issuer)?.pem();
+        write_pair(folder, KUBELET_CLIENT, &certificate, &key)?;
+    }
+
+    let tokens = KeyPair::generate()?;
+    let (key, public) = (tokens.serialize_pem(), tokens.public_key_pem());
+    write(&folder.join("service-accounts.key"), key)?;
+    write(&folder.join("service-accounts.pub"), public)
 }
 
-impl Certificates {
-    /// Creates all of them in `folder`; `client` is the common name of the API server at a kubelet.
-    pub(crate) fn create(
-        folder: &Path,
-        server_names: &[&str],
-        client: Option<&str>,
-    ) -> Result<Self> {
-        fs::create_dir_all(folder).doing(|| format!("creating {}", folder.display()))?;
-        let certificates = Self {
-            folder: folder.to_owned(),
-        };
-
-        let mut authority = CertificateParams::new(Vec::new())?;
-        authority.distinguished_name = name("devcluster");
-        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let key = KeyPair::generate()?;
-        certificates.write("ca", &authority.self_signed(&key)?.pem(), &key)?;
-        let issuer = Issuer::new(authority, key);
-
-        let names: Vec<String> = server_names.iter().map(|&name| name.to_owned()).collect();
-        let mut server = CertificateParams::new(names)?;
-        server.distinguished_name = name("kube-apiserver");
-        certificates.issue(
-            "server",
-            server,
-            ExtendedKeyUsagePurpose::ServerAuth,
-            &issuer,
-        )?;
-
-        if let Some(common_name) = client {
-            let mut client = CertificateParams::new(Vec::new())?;
-            client.distinguished_name = name(common_name);
-            client
-                .distinguished_name
-                .push(DnType::OrganizationName, "system:masters");
-            let purpose = ExtendedKeyUsagePurpose::ClientAuth;
-            certificates.issue(common_name, client, purpose, &issuer)?;
-        }
-
-        let tokens = KeyPair::generate()?;
-        write(&certificates.service_account_key(), tokens.serialize_pem())?;
-        write(
-            &certificates.service_account_public_key(),
-            tokens.public_key_pem(),
-        )?;
-        Ok(certificates)
-    }
-
-    pub(crate) fn authority(&self) -> PathBuf {
-        self.certificate("ca")
-    }
-
-    pub(crate) fn certificate(&self, name: &str) -> PathBuf {
-        self.folder.join(format!("{name}.crt"))
-    }
-
-    pub(crate) fn key(&self, name: &str) -> PathBuf {
-        self.folder.join(format!("{name}.key"))
-    }
-
-    pub(crate) fn service_account_key(&self) -> PathBuf {
-        self.key("service-accounts")
-    }
-
-    pub(crate) fn service_account_public_key(&self) -> PathBuf {
-        self.folder.join("service-accounts.pub")
-    }
-
-    fn issue(
-        &self,
-        file: &str,
-        mut parameters: CertificateParams,
-        purpose: ExtendedKeyUsagePurpose,
-        issuer: &Issuer<'_, KeyPair>,
-    ) -> Result<()> {
-        parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        parameters.extended_key_usages = vec![purpose];
-        let key = KeyPair::generate()?;
-        let certificate = parameters.signed_by(&key, issuer)?;
-        self.write(file, &certificate.pem(), &key)
-    }
-
-    fn write(&self, name: &str, certificate: &str, key: &KeyPair) -> Result<()> {
-        write(&self.certificate(name), certificate)?;
-        write(&self.key(name), key.serialize_pem())
-    }
+fn parameters(common_name: &str, names: Vec<String>) -> Result<CertificateParams> {
+    let mut parameters = CertificateParams::new(names)?;
+    parameters.distinguished_name = DistinguishedName::new();
+    parameters
+        .distinguished_name
+        .push(DnType::CommonName, common_name);
+    Ok(parameters)
 }
 
-fn name(common_name: &str) -> DistinguishedName {
-    let mut name = DistinguishedName::new();
-    name.push(DnType::CommonName, common_name);
-    name
+fn write_pair(folder: &Path, name: &str, certificate: &str, key: &KeyPair) -> Result<()> {
+    write(&folder.join(format!("{name}.crt")), certificate)?;
+    write(&folder.join(format!("{name}.key")), key.serialize_pem())
 }

@@ -5,7 +5,6 @@ mod readiness;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,11 +14,12 @@ use std::time::Duration;
 
 use crate::api_server::ApiServer;
 use crate::binaries::Binaries;
-use crate::certificates::Certificates;
-use crate::component::{API_SERVER_CLUSTER_IP, Component, KUBELET_CLIENT, Layout, token_list};
+use crate::certificates;
+use crate::component::Component;
 use crate::environment::{self, Environment, NodeEnvironment};
 use crate::error::{Doing, Result};
 use crate::folder::StateFolder;
+use crate::layout::Layout;
 use crate::node;
 use crate::nodes::simulated;
 use crate::options::{Nodes, Options};
@@ -39,10 +39,11 @@ const MASTERS: &str = "system:masters";
 /// Authorized for what a node must do for its pods.
 const NODES: &str = "system:nodes";
 
-/// The names by which clients on this machine and pods call the API server.
+/// The names by which clients on this machine and pods call the API server. 10.96.0.1 is the address of the
+/// Service `kubernetes`, the first of all Services.
 const SERVER_NAMES: [&str; 7] = [
     "127.0.0.1",
-    API_SERVER_CLUSTER_IP,
+    "10.96.0.1",
     "localhost",
     "kubernetes",
     "kubernetes.default",
@@ -96,35 +97,25 @@ impl Cluster {
             })
             .chain([(ADMIN, MASTERS)])
             .collect();
-        let node_address = node::ADDRESS.to_string();
-        let names: Vec<&str> = SERVER_NAMES
-            .into_iter()
-            .chain(is_real.then_some(node_address.as_str()))
-            .chain(node::REGISTRIES.into_iter().filter(|_| is_real))
-            .collect();
+        let mut names = SERVER_NAMES.map(str::to_owned).to_vec();
+        if is_real {
+            names.push(node::ADDRESS.to_string());
+            names.extend(node::REGISTRIES.map(str::to_owned));
+        }
+        certificates::create(&folder.path().join("pki"), names, is_real)?;
         let layout = Layout {
             folder: folder.path().to_owned(),
-            certificates: Certificates::create(
-                &folder.path().join("pki"),
-                &names,
-                is_real.then_some(KUBELET_CLIENT),
-            )?,
-            tokens: Tokens::create(&token_list(folder.path()), &users)?,
+            tokens: Tokens::create(&folder.path().join("tokens.csv"), &users)?,
             etcd_port: free_port()?,
             server_port: free_port()?,
-            address: if is_real {
-                node::ADDRESS
-            } else {
-                Ipv4Addr::LOCALHOST
-            },
-            node: is_real.then(|| node::Configuration::new(folder.path())),
+            is_node_real: is_real,
         };
         layout.write_configuration(ADMIN)?;
         let cluster = Self {
             processes: Mutex::default(),
             api_server: ApiServer::new(
-                (layout.address, layout.server_port).into(),
-                &layout.certificates.authority(),
+                (layout.address(), layout.server_port).into(),
+                &layout.authority(),
                 layout.tokens.of(ADMIN),
             )?,
             layout,
@@ -265,9 +256,9 @@ impl Cluster {
             audit_log: self.audit_log(),
             audit_logs: environment::audit_logs(),
             binaries: self.binaries.folder().to_owned(),
-            node: self.layout.node.as_ref().map(|node| NodeEnvironment {
-                authority: self.layout.certificates.authority(),
-                storage: node.storage(),
+            node: self.layout.is_node_real.then(|| NodeEnvironment {
+                authority: self.layout.authority(),
+                storage: self.layout.storage(),
             }),
         }
     }
@@ -292,7 +283,7 @@ impl Cluster {
         let process = Process::spawn(
             component.name(),
             &self.binaries.program(component),
-            component.arguments(&self.layout),
+            self.layout.arguments(component),
             [],
             &self.layout.log(component),
         )?;

@@ -32,6 +32,7 @@ mod environment;
 mod error;
 mod folder;
 mod interrupt;
+mod layout;
 mod load;
 mod node;
 mod nodes;

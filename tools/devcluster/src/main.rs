@@ -2,7 +2,6 @@
 //! code.
 
 mod background;
-mod demo;
 mod run;
 mod webhooks;
 
@@ -27,8 +26,8 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Start a cluster that stays, and print the line that selects it
-    Up(ClusterArguments),
-    /// Stop the clusters that `up` and `demo --keep` left running
+    Up(StayingArguments),
+    /// Stop the clusters that `up` left running
     Down,
     /// Run a command with a cluster of its own (KUBECONFIG, PATH, DEVCLUSTER_AUDIT_LOG)
     Run {
@@ -50,11 +49,9 @@ enum Command {
     },
     /// Make the API server of KUBECONFIG call webhooks on this machine while a command serves them
     Webhooks(webhooks::Arguments),
-    /// Show the operators at work, from `kubectl apply` to garbage collection
-    Demo(demo::Arguments),
     /// The process behind `up`
     #[command(hide = true)]
-    Hold(ClusterArguments),
+    Hold(StayingArguments),
     /// The process behind `run`: executes the command, and exits when its parent does
     #[command(hide = true)]
     RunBound {
@@ -62,6 +59,16 @@ enum Command {
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
+}
+
+/// A cluster that stays.
+#[derive(clap::Args)]
+struct StayingArguments {
+    #[command(flatten)]
+    cluster: ClusterArguments,
+    /// A command that runs in it until `down`, and its arguments
+    #[arg(last = true)]
+    command: Vec<String>,
 }
 
 /// The kind of cluster to start.
@@ -115,7 +122,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     match command {
-        Command::Up(cluster) => background::up(&cluster),
+        Command::Up(_) => background::up(),
         Command::Down => background::down(),
         Command::Run { node: true, .. } if !devcluster::is_inside() => {
             let arguments = std::env::args_os().skip(1);
@@ -131,8 +138,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
             command,
         } => run::run(&cluster, node, &command),
         Command::Webhooks(arguments) => webhooks::run(&arguments),
-        Command::Demo(arguments) => demo::run(&arguments),
-        Command::Hold(cluster) => background::hold(&cluster),
+        Command::Hold(arguments) => background::hold(&arguments),
         Command::RunBound { parent, command } => match run::run_bound(parent, &command)? {},
     }
 }

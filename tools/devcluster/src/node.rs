@@ -6,7 +6,6 @@
 //! rules. The process outside removes the rest, cgroups and the state folder.
 
 mod cgroup;
-mod configuration;
 mod enter;
 pub(crate) mod inside;
 mod machine;
@@ -15,18 +14,13 @@ mod network;
 pub use enter::enter;
 pub use inside::is_inside;
 
-pub(crate) use configuration::{Configuration, SOCKET as CONTAINERD_SOCKET};
-
 use std::net::Ipv4Addr;
 
 /// The node's only address in the namespace: of its API server, kubelet and registry.
 pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 250, 0, 1);
 
-/// The node's name.
-pub(crate) const NODE: &str = "node-1";
-
-/// The address range of pods.
-pub(crate) const POD_RANGE: &str = "10.244.0.0/16";
+/// A short path, because the path of a socket is limited to 107 bytes; a tmpfs inside.
+pub(crate) const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 
 /// The names of the registry inside the namespace and in its certificate. Images of pods do not
 /// need them: containerd uses it for every name.

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,11 +21,15 @@ impl Cache {
         Self(path)
     }
 
-    /// Returns the command with this cache and the programs that are built already.
     fn devcluster(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_devcluster"));
+        let mut command = self.at_home(Command::new(env!("CARGO_BIN_EXE_devcluster")));
+        command.args(arguments);
         command
-            .args(arguments)
+    }
+
+    /// Returns the command with this cache and the programs that are built already.
+    fn at_home(&self, mut command: Command) -> Command {
+        command
             .env("XDG_CACHE_HOME", &self.0)
             .env(
                 "DEVCLUSTER_BIN",
@@ -192,13 +196,20 @@ fn run_returns_the_exit_code_and_offers_our_kubectl_with_a_cache_of_its_own(
 fn up_leaves_one_cluster_running_and_down_stops_it() {
     let cache = Cache::new("devcluster-up");
     // `output` returns when the pipes are closed: it also tests that the holder keeps none open.
-    let up = || String::from_utf8(cache.devcluster(&["up"]).output().unwrap().stdout).unwrap();
+    let command = "echo it runs; touch beside; exec tail -f \"$KUBECONFIG\" >/dev/null";
+    let up = || {
+        let mut up = cache.devcluster(&["up", "--", "sh", "-c", command]);
+        String::from_utf8(up.current_dir(&cache.0).output().unwrap().stdout).unwrap()
+    };
     let line = up();
     let kubeconfig = line
         .trim()
         .strip_prefix("export KUBECONFIG=")
         .expect("an export line");
     assert!(Path::new(kubeconfig).exists());
+    cache.until(|_| cache.0.join("beside").exists());
+    let log = Path::new(kubeconfig).with_file_name("command.log");
+    assert_eq!(fs::read_to_string(log).unwrap(), "it runs\n");
     assert_eq!(up(), line, "a second `up` names the first one's cluster");
 
     assert!(cache.devcluster(&["down"]).status().unwrap().success());
@@ -209,59 +220,21 @@ fn up_leaves_one_cluster_running_and_down_stops_it() {
 #[test]
 fn a_manager_that_exits_fails_the_demo_with_the_end_of_its_log() {
     let cache = Cache::new("devcluster-demo");
-    for (path, text) in [
-        (
-            "config/crd/kustomization.yaml",
-            "resources: [bases/crd.yaml]\n",
-        ),
-        ("config/crd/bases/crd.yaml", DEFINITION),
-        ("config/webhook/manifests.yaml", CONFIGURATION),
-    ] {
-        let path = cache.0.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
     let manager = cache.0.join("manager");
     fs::write(&manager, "#!/bin/sh\necho no port for me\nexit 3\n").unwrap();
-    assert!(
-        Command::new("chmod")
-            .arg("+x")
-            .arg(&manager)
-            .status()
-            .unwrap()
-            .success()
-    );
+    fs::set_permissions(&manager, fs::Permissions::from_mode(0o755)).unwrap();
 
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack/demo.sh");
     let output = cache
-        .devcluster(&["demo", "--manager", manager.to_str().unwrap()])
-        .args(["--root", cache.0.to_str().unwrap()])
+        .at_home(Command::new(demo))
+        .arg(env!("CARGO_BIN_EXE_devcluster"))
+        .arg(&manager)
         .stderr(Stdio::piped())
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("manager ended (exit status: 3)"), "{told}");
+    assert!(told.contains("the manager ended"), "{told}");
     assert!(told.contains("no port for me"), "{told}");
     assert!(cache.processes().is_empty());
 }
-
-const CONFIGURATION: &str = "
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: things}
-webhooks: []
-";
-const DEFINITION: &str = "
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: things.example.com}
-spec:
-  group: example.com
-  names: {kind: Thing, plural: things}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object}}
-";

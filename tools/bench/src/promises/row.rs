@@ -1,4 +1,4 @@
-//! The rows that something can be promised of.
+//! The rows of the tables.
 
 pub(crate) const BINARY: &str = "binary, MB";
 pub(crate) const BINARY_ZIPPED: &str = "binary with gzip -9, MB";
@@ -22,3 +22,19 @@ pub(crate) const CONVERSION_CPU: &str = "conversion of one object, CPU of a call
 pub(crate) const CONVERSION_P99: &str = "conversion of one object, P99, µs";
 pub(crate) const BATCH_OBJECTS: &str = "conversion of a batch, objects per CPU-second";
 pub(crate) const BATCH_MEMORY: &str = "conversion of 500 objects, memory over idle, MiB";
+
+/// Rows that nothing is promised of.
+pub(crate) const FIRST_STATUS_P50: &str = "from the children to the first status, P50, s";
+pub(crate) const MEMORY_IDLE_ALONE: &str = "memory idle without the binary, MiB";
+pub(crate) const MEMORY_FULL_ALONE: &str = "memory with all without the binary, MiB";
+pub(crate) const CLIENT_CPU: &str = "CPU per 1000 resources of the benchmark's client, s";
+pub(crate) const RESTART_CPU: &str = "CPU of a restart, s";
+pub(crate) const LEADER_CPU: &str = "CPU at rest, leader of two, % of a core";
+pub(crate) const LEADER_MEMORY: &str = "memory of the leader of two, MiB";
+pub(crate) const STANDBY_CPU: &str = "CPU at rest, standby, % of a core";
+pub(crate) const STANDBY_MEMORY: &str = "memory of the standby, MiB";
+pub(crate) const CALL_CPU: &str = "CPU of a call, µs";
+pub(crate) const CALL_P50: &str = "P50, µs";
+pub(crate) const CALL_P99: &str = "P99, µs";
+pub(crate) const OBJECTS: &str = "objects per CPU-second";
+pub(crate) const CALL_MEMORY: &str = "memory over idle, MiB";

@@ -1,7 +1,6 @@
-//! The load: connections that are kept open and call one after the other. Checks no more of a response
+//! The client: connections that are kept open and call one after the other. Checks no more of a response
 //! than its status and that it is complete.
 
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,88 +16,69 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use super::call::Call;
+use crate::Result;
+
 /// The name in the certificate of both servers.
 pub(super) const SERVER_NAME: &str = "localhost";
 
-/// Returns the TLS settings of clients that trust `certificate`.
-pub(super) fn tls(certificate: &rcgen::Certificate) -> io::Result<Arc<ClientConfig>> {
+/// Returns a TLS client that trusts `certificate`.
+pub(super) fn tls(certificate: &rcgen::Certificate) -> Result<TlsConnector> {
     let mut roots = RootCertStore::empty();
-    roots
-        .add(certificate.der().clone())
-        .map_err(io::Error::other)?;
+    roots.add(certificate.der().clone())?;
     let tls = ClientConfig::builder().with_root_certificates(roots);
-    Ok(Arc::new(tls.with_no_client_auth()))
-}
-
-/// What is sent, again and again.
-#[derive(Clone)]
-pub(super) struct Call {
-    pub(super) path: &'static str,
-    pub(super) body: Bytes,
+    Ok(Arc::new(tls.with_no_client_auth()).into())
 }
 
 /// A TLS connection that is kept open.
 pub(super) struct Connection(SendRequest<Full<Bytes>>);
 
 impl Connection {
-    pub(super) async fn open(port: u16, tls: &Arc<ClientConfig>) -> io::Result<Self> {
+    pub(super) async fn open(port: u16, tls: &TlsConnector) -> Result<Self> {
         let stream = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?;
         stream.set_nodelay(true)?;
-        let name = ServerName::try_from(SERVER_NAME).map_err(io::Error::other)?;
-        let stream = TlsConnector::from(Arc::clone(tls))
-            .connect(name, stream)
-            .await?;
-        let (sender, connection) = handshake(TokioIo::new(stream))
-            .await
-            .map_err(io::Error::other)?;
+        let name = ServerName::try_from(SERVER_NAME)?;
+        let stream = tls.connect(name, stream).await?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         Ok(Self(sender))
     }
 
     /// Sends `call` and returns the body of the response.
-    pub(super) async fn call(&mut self, call: &Call) -> io::Result<Bytes> {
+    pub(super) async fn call(&mut self, call: &Call) -> Result<Bytes> {
         let request = Request::post(call.path)
             .header("host", SERVER_NAME)
             .header("content-type", "application/json")
-            .body(Full::new(call.body.clone()))
-            .map_err(io::Error::other)?;
-        let response = self
-            .0
-            .send_request(request)
-            .await
-            .map_err(io::Error::other)?;
+            .body(Full::new(call.body.clone()))?;
+        let response = self.0.send_request(request).await?;
         let status = response.status();
-        let body = response
-            .collect()
-            .await
-            .map_err(io::Error::other)?
-            .to_bytes();
-        match status {
-            StatusCode::OK => Ok(body),
-            _ => Err(io::Error::other(format!("{}: status {status}", call.path))),
+        let body = response.collect().await?.to_bytes();
+        if status != StatusCode::OK {
+            return Err(format!("{}: status {status}", call.path).into());
         }
+        Ok(body)
     }
 
-    /// Calls for `time`. Returns how long each call took.
-    async fn call_for(mut self, call: Call, time: Duration) -> io::Result<(Self, Vec<Duration>)> {
+    /// Calls for `time`. Returns how long each call took, in µs.
+    async fn call_for(mut self, call: Call, time: Duration) -> Result<(Self, Vec<f64>)> {
         let began = Instant::now();
         let mut latencies = Vec::new();
         while began.elapsed() < time {
             let from = Instant::now();
             self.call(&call).await?;
-            latencies.push(from.elapsed());
+            latencies.push(from.elapsed().as_secs_f64() * 1e6);
         }
         Ok((self, latencies))
     }
 }
 
 /// Sends `call` over each of `connections` for `time`, without a pause: a slow server gets fewer calls.
-/// Returns how long each call took.
+/// Returns how long each call took, in µs.
 pub(super) async fn load(
     connections: &mut Vec<Connection>,
     call: &Call,
     time: Duration,
-) -> io::Result<Vec<Duration>> {
+) -> Result<Vec<f64>> {
     let clients = std::mem::take(connections).into_iter();
     let clients = clients.map(|client| tokio::spawn(client.call_for(call.clone(), time)));
     let mut latencies = Vec::new();

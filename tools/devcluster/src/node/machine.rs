@@ -21,7 +21,7 @@ const COMMANDS: [(&str, &str); 8] = [
 ];
 
 /// The CNI plugins, from Debian's containernetworking-plugins.
-pub(super) const PLUGINS: &str = "/usr/lib/cni";
+const PLUGINS: &str = "/usr/lib/cni";
 
 /// Returns in one line what is missing, and how to install it.
 ///
