@@ -22,9 +22,9 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use self::access::Access;
+use super::parts::Group;
 use super::process_metrics;
-use super::supervise::{Group, plain};
-use super::webhooks::until;
+use super::supervise::plain;
 use crate::budget::{METRICS, SCRAPE_BYTES, SCRAPES};
 use crate::certificates::{self, directory, in_memory};
 use crate::config::{Config, MetricsSecurity};
@@ -59,8 +59,7 @@ pub(super) fn start(
 ) {
     let (certificate, server) = ("metrics certificate", "metrics server");
     let metrics = |registry| reads.of("metrics", registry);
-    let stop = group.stopping();
-    let shutdown = stop.clone().cancelled_owned();
+    let shutdown = group.stopping().cancelled_owned();
     let resolver = match &config.metrics_security {
         MetricsSecurity::Plain => {
             let serving = plain("metrics", listener, router(registry, None), METRICS);
@@ -69,12 +68,12 @@ pub(super) fn start(
         MetricsSecurity::SelfSigned => {
             let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
             let (resolver, run) = in_memory(names.to_vec(), metrics(&mut registry));
-            group.start(certificate, until(stop, run));
+            group.start_endless(certificate, run);
             resolver
         }
         MetricsSecurity::Directory(files) => {
             let (resolver, run) = directory(files.clone(), metrics(&mut registry));
-            group.start(certificate, until(stop, run));
+            group.start_endless(certificate, run);
             resolver
         }
     };
@@ -88,7 +87,7 @@ pub(super) fn start(
 struct Served {
     registry: Registry,
     access: Option<Access>,
-    /// Bytes for answers that are written or sent.
+    /// Permits for answers that are written or sent.
     memory: Arc<Semaphore>,
 }
 
@@ -97,12 +96,12 @@ impl Served {
         Arc::new(Self {
             registry,
             access,
-            memory: Arc::new(Semaphore::new(SCRAPES * SCRAPE_BYTES)),
+            memory: Arc::new(Semaphore::new(SCRAPES)),
         })
     }
 
     fn text(&self) -> Result<String, fmt::Error> {
-        let mut text = String::new();
+        let mut text = String::with_capacity(SCRAPE_BYTES);
         encode(&mut text, &self.registry)?;
         text.shrink_to_fit();
         Ok(text)
@@ -122,47 +121,31 @@ async fn scrape(State(served): State<Arc<Served>>, request: Request) -> Response
             return denial;
         }
     }
-    let longest = Arc::clone(&served.memory).acquire_many_owned(SCRAPE_BYTES as u32);
-    let Ok(Ok(mut share)) = timeout(MEMORY_WAIT, longest).await else {
+    let permit = timeout(MEMORY_WAIT, Arc::clone(&served.memory).acquire_owned());
+    let Ok(Ok(permit)) = permit.await else {
         let reason = "too many clients read the metrics slowly; try again\n";
         return (StatusCode::SERVICE_UNAVAILABLE, reason).into_response();
     };
-    // Some collectors read files, and encoding takes long with many resources. The thread holds the share,
+    // Some collectors read files, and encoding takes long with many resources. The thread holds the permit,
     // because it does not end if the client disconnects.
-    let answer = tokio::task::spawn_blocking(move || {
-        let text = served.text()?;
-        drop(share.split(SCRAPE_BYTES.saturating_sub(text.len())));
-        Ok::<_, fmt::Error>((text, share))
-    });
-    match answer.await {
-        Ok(Ok((text, share))) => {
-            let body = held(text.into_bytes(), Some(share));
-            ([(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response()
-        }
-        Ok(Err(_)) | Err(_) => {
-            tracing::error!("cannot write the metrics");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
-        }
-    }
+    let text = tokio::task::spawn_blocking(move || Ok::<_, fmt::Error>((served.text()?, permit)));
+    let Ok(Ok((text, permit))) = text.await else {
+        tracing::error!("cannot write the metrics");
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let body = held(text.into_bytes(), Some(permit));
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response()
 }
 
 #[cfg(test)]
 mod tests {
     use axum::body::Body;
-    use prometheus_client::metrics::counter::Counter;
     use tokio::time::Instant;
 
     use super::*;
     use crate::controller::Metrics;
     use crate::controller::metrics::{ConditionView, VisitConditions};
     use crate::operators::tests::kinds;
-
-    /// The metrics of every process, and one with a text of this length.
-    fn with_a_long_one(bytes: usize) -> Registry {
-        let mut registry = registry();
-        registry.register("long", "x".repeat(bytes), Counter::<u64>::default());
-        registry
-    }
 
     async fn status(served: &Arc<Served>) -> (StatusCode, Response) {
         let response = scrape(State(Arc::clone(served)), Request::new(Body::empty())).await;
@@ -171,7 +154,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn answers_that_nobody_reads_have_a_limit_and_the_next_scrape_waits() {
-        let served = Served::new(with_a_long_one(SCRAPE_BYTES - 64 * 1024), None);
+        let served = Served::new(registry(), None);
         let (first, held) = status(&served).await;
         let (second, _also_held) = status(&served).await;
         assert_eq!([first, second], [StatusCode::OK; 2]);
@@ -181,20 +164,6 @@ mod tests {
         assert!(began.elapsed() >= MEMORY_WAIT, "{:?}", began.elapsed());
         drop(held);
         assert_eq!(status(&served).await.0, StatusCode::OK);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_answer_keeps_the_memory_of_its_length_only() {
-        let served = Served::new(registry(), None);
-        let mut held = Vec::new();
-        for _ in 0..METRICS.connections {
-            let (code, response) = status(&served).await;
-            assert_eq!(code, StatusCode::OK);
-            held.push(response);
-        }
-        drop(held);
-        let free = served.memory.available_permits();
-        assert_eq!(free, SCRAPES * SCRAPE_BYTES);
     }
 
     /// `SCRAPE_BYTES` leaves 200 KB for all other series.

@@ -4,18 +4,17 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio_util::sync::CancellationToken;
 
 use super::cluster::Clients;
 use super::error::RunError;
 use super::health::Endpoint;
 use super::namespace::pod_namespace;
-use super::supervise::{BEHIND_A_SERVICE, Group};
+use super::parts::Group;
+use super::supervise::BEHIND_A_SERVICE;
 use crate::certificates::{
     self, Registered, Resolver, SECRET, SelfManaged, directory, self_managed,
 };
@@ -50,7 +49,7 @@ pub(super) fn start(
         TcpListener::from_std(listener)
     });
     let listener = listener.map_err(RunError::system("move a listener to another runtime"))?;
-    group.parts.start_on(
+    group.start_on(
         runtime,
         "webhook server",
         serve(
@@ -62,14 +61,7 @@ pub(super) fn start(
             stop,
         ),
     );
-    Ok(checked(ready, resolver))
-}
-
-/// Adds to `ready` that the served certificate is valid now.
-fn checked(ready: Endpoint, resolver: Arc<Resolver>) -> Endpoint {
-    ready.check("webhook", StatusCode::INTERNAL_SERVER_ERROR, move || {
-        resolver.check_at(Timestamp::now())
-    })
+    Ok(ready.check("webhook", move || resolver.check_at(Timestamp::now())))
 }
 
 fn start_source(
@@ -82,7 +74,7 @@ fn start_source(
     match &config.certificates {
         CertificateSource::Directory(files) => {
             let (resolver, run) = directory(files.clone(), metrics);
-            group.start(name, until(group.stopping(), run));
+            group.start_endless(name, run);
             resolver
         }
         CertificateSource::SelfManaged => {
@@ -95,7 +87,7 @@ fn start_source(
             };
             let (calls, watches) = (clients.calls.clone(), clients.watches.clone());
             let (resolver, run) = self_managed(options, calls, watches, metrics);
-            group.start(name, until(group.stopping(), run));
+            group.start_endless(name, run);
             resolver
         }
     }
@@ -106,51 +98,12 @@ fn own_namespace() -> String {
     pod_namespace().unwrap_or_else(|| names::NAMESPACE.to_owned())
 }
 
-/// Runs `run`, which never ends by itself, until the stop.
-pub(super) async fn until<E>(
-    stop: CancellationToken,
-    run: impl Future<Output = Result<(), E>>,
-) -> Result<(), E> {
-    stop.run_until_cancelled(run).await.unwrap_or(Ok(()))
-}
-
 #[cfg(test)]
 mod tests {
-    use axum::body::Body;
-    use axum::http::Request;
-    use tower::ServiceExt as _;
-
     use super::*;
-    use crate::certificates::in_memory;
-    use crate::manager::health;
-
-    /// The status of readiness with the certificate of `resolver`.
-    async fn status(resolver: &Arc<Resolver>) -> StatusCode {
-        let ready = checked(Endpoint::new("readyz"), Arc::clone(resolver));
-        let request = Request::get("/readyz").body(Body::empty()).unwrap();
-        let answer = health::router([ready]).oneshot(request).await;
-        answer.unwrap().status()
-    }
 
     #[test]
     fn outside_of_a_pod_the_namespace_is_that_of_the_installation() {
         assert_eq!(own_namespace(), names::NAMESPACE);
-    }
-
-    #[tokio::test]
-    async fn a_process_with_webhooks_is_ready_when_it_serves_a_valid_certificate() {
-        let files = crate::certificates::Files {
-            certificate: "/nowhere/tls.crt".into(),
-            key: "/nowhere/tls.key".into(),
-        };
-        let (none, _) = directory(files, certificates::Metrics::default());
-        assert_eq!(status(&none).await, StatusCode::INTERNAL_SERVER_ERROR);
-        let (resolver, run) = in_memory(vec!["a".to_owned()], certificates::Metrics::default());
-        let run = tokio::spawn(run);
-        while resolver.validity().is_none() {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(status(&resolver).await, StatusCode::OK);
-        run.abort();
     }
 }
