@@ -156,9 +156,8 @@ impl ReleaseFlags {
                 setting.clone_from(given);
             }
         }
-        release.check_channels()?;
         if !self.platforms.is_empty() {
-            release.platforms = release::platforms(&self.platforms)?;
+            release.architectures = release::architectures(&self.platforms)?;
         }
         if self.use_image_digests {
             digests::resolve(&mut release)?;

@@ -42,15 +42,6 @@ fn keys_of_every_notation_are_read() {
 }
 
 #[test]
-fn a_key_that_is_read_but_cannot_sign_is_rejected() {
-    let (chain, key) = (
-        include_str!("../testdata/rsa.crt"),
-        include_str!("../testdata/rsa.damaged.key"),
-    );
-    assert!(rejected(chain, key).starts_with(UNUSABLE_KEY));
-}
-
-#[test]
 fn a_chain_is_served_whole_and_judged_by_its_first_certificate() {
     let (leaf, key) = pair();
     let chain = format!(

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::descriptor::{of_spec, of_status, words};
 use crate::api::Kind;
@@ -87,14 +87,13 @@ fn examples() -> Result<String, ManifestError> {
     Ok(format!("{:#}", json!(examples)))
 }
 
-fn labels(release: &Release) -> Map<String, Value> {
-    let tested = release.architectures().into_iter();
-    let tested = tested.filter(|it| TESTED.contains(it));
-    let tested = tested.map(|it| format!("operatorframework.io/arch.{it}"));
-    let systems = release.systems().into_iter();
-    let systems = systems.map(|it| format!("operatorframework.io/os.{it}"));
-    let names = tested.chain(systems);
-    names.map(|name| (name, "supported".into())).collect()
+fn labels(release: &Release) -> Value {
+    let mut labels = json!({ "operatorframework.io/os.linux": "supported" });
+    let architectures = release.architectures.iter().map(String::as_str);
+    for tested in architectures.filter(|it| TESTED.contains(it)) {
+        labels[format!("operatorframework.io/arch.{tested}")] = "supported".into();
+    }
+    labels
 }
 
 /// One entry for each version of each kind, with a descriptor for every field.

@@ -108,16 +108,6 @@ async fn deletions_connects_and_status_are_never_rejected_whatever_the_object() 
 }
 
 #[tokio::test]
-async fn an_object_that_goes_away_may_lose_its_finalizers_whatever_its_spec() {
-    let server = Server::start().await;
-    let old = memcached("v1alpha1", json!({"size": 1}));
-    let mut new = memcached("v1alpha1", json!({"size": -1}));
-    new["metadata"]["deletionTimestamp"] = json!("2026-11-21T06:39:00Z");
-    let response = asked(&server, MEMCACHED_SPOKE, &update(&old, &new)).await;
-    assert_eq!(message(&response), "");
-}
-
-#[tokio::test]
 async fn an_update_that_leaves_what_is_wrong_alone_passes() {
     let server = Server::start().await;
     let old = memcached("v1", json!({"replicas": -1, "memory": 64}));
