@@ -208,21 +208,17 @@ fn readiness(stopping: CancellationToken) -> Endpoint {
 }
 
 fn log_start(config: &Config, clients: &Clients) {
-    let controllers: Vec<_> = config
-        .operators
-        .iter()
-        .map(|operator| operator.kind().controller_name())
-        .collect();
-    let namespaces: Vec<_> = config.watch_namespaces.iter().map(String::as_str).collect();
+    let controllers = config.operators.iter();
+    let controllers = controllers.map(|operator| operator.kind().controller_name());
+    let mut namespaces = Vec::from_iter(config.watch_namespaces.clone()).join(",");
+    if namespaces.is_empty() {
+        "*".clone_into(&mut namespaces);
+    }
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         server = clients.server,
-        controllers = controllers.join(","),
-        namespaces = if namespaces.is_empty() {
-            "*".to_owned()
-        } else {
-            namespaces.join(",")
-        },
+        controllers = Vec::from_iter(controllers).join(","),
+        namespaces,
         lease = config.leader_election.as_ref().map(|_| names::LEASE),
         max_concurrent_reconciles = config.max_concurrent_reconciles,
         max_replicas = config.settings.max_replicas,

@@ -62,6 +62,9 @@ pub enum ReleaseError {
     /// Not `linux/architecture`.
     #[error("{0:?} is not a platform: give linux/architecture, e.g. linux/amd64")]
     Platform(String),
+    /// The default channel is not one of the channels.
+    #[error("the default channel {0:?} is none of the channels {1}")]
+    DefaultChannel(String, String),
 }
 
 impl Release {

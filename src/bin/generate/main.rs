@@ -156,6 +156,10 @@ impl ReleaseFlags {
                 setting.clone_from(given);
             }
         }
+        if !release.channels.contains(&release.default_channel) {
+            let (default, channels) = (release.default_channel, release.channels.join(", "));
+            return Err(ReleaseError::DefaultChannel(default, channels).into());
+        }
         if !self.platforms.is_empty() {
             release.architectures = release::architectures(&self.platforms)?;
         }

@@ -182,18 +182,6 @@ async fn a_pair_written_in_place_is_served_when_both_halves_are_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removed_pair_is_still_served() {
-    let old = pair();
-    let served = serving(&old).await;
-    fs::remove_file(served.folder.files().certificate).unwrap();
-    served.look().await;
-    fs::remove_file(served.folder.files().key).unwrap();
-    served.look().await;
-    assert!(served.shows(&old));
-    assert_eq!(served.metrics.counts(), (3, 2));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_folder_a_pipe_or_an_endless_file_in_place_of_one_is_an_error_and_no_hang() {
     let old = pair();
     let served = serving(&old).await;

@@ -6,16 +6,6 @@ use super::*;
 use crate::certificates::identity::LIFE;
 
 #[test]
-fn the_first_pair_is_stored_before_it_is_served() {
-    let decided = decide(seen(start(), None, None, &[]));
-    assert_eq!(decided.serve, None);
-    let stored = decided.write.unwrap();
-    let decided = decide(seen(start(), Some(&stored), None, &[]));
-    assert_eq!(decided.serve, stored.current);
-    assert_eq!(decided.write, None);
-}
-
-#[test]
 fn nothing_is_done_about_a_young_pair_until_two_thirds_of_its_life() {
     let identity = made(start());
     let stored = holding(&identity);
@@ -106,34 +96,6 @@ fn a_pair_that_has_expired_is_replaced_without_waiting() {
     };
     let decided = decide(seen(late, Some(&staged), Some(&expired), &[None]));
     assert_eq!(decided.write.unwrap().current, Some(next));
-}
-
-#[test]
-fn a_deleted_secret_is_a_rotation_for_a_replica_that_still_serves() {
-    let identity = made(start());
-    let decided = decide(seen(start(), None, Some(&identity), &[]));
-    let stored = decided.write.unwrap();
-    assert_eq!(stored.current, Some(identity));
-    assert!(stored.next.is_some());
-}
-
-/// Such as a backup, or the Secret of another cluster.
-#[test]
-fn the_served_pair_stays_trusted_when_the_secret_is_replaced_by_a_valid_one() {
-    let (served, foreign) = (made(start()), made(start()));
-    let stored = holding(&foreign);
-    let held = [Some(vec![served.authority.clone()])];
-    let decided = decide(seen(start(), Some(&stored), Some(&served), &held));
-    assert_eq!(decided.serve, None, "the foreign authority is not trusted");
-    let written = decided.write.unwrap();
-    let both = [foreign.authority.clone(), served.authority.clone()];
-    assert_eq!(written.trusted(), both);
-
-    let decided = decide(seen(start(), Some(&written), Some(&served), &held));
-    assert_eq!((decided.write, decided.serve), (None, None));
-    let held = [Some(both.to_vec())];
-    let decided = decide(seen(start(), Some(&written), Some(&served), &held));
-    assert_eq!((decided.write, decided.serve), (None, Some(foreign)));
 }
 
 #[test]

@@ -64,7 +64,7 @@ async fn ask(access: &Access, authorization: Option<&str>) -> StatusCode {
     if let Some(value) = authorization {
         headers.insert(header::AUTHORIZATION, value.parse().unwrap());
     }
-    let denial = access.denial(&Method::GET, &headers).await;
+    let denial = access.denial(&headers).await;
     denial.map_or(StatusCode::OK, |response| response.status())
 }
 
@@ -211,7 +211,7 @@ async fn clients_that_give_up_at_once_make_few_requests_too() {
 async fn an_api_server_that_begins_or_ceases_to_fail_is_logged_once() {
     let (lines, writer) = log_lines();
     let (access, _) = access(200);
-    let failure = ReviewError::Failed("no answer".to_owned());
+    let failure = ReviewError::Late;
     tracing::subscriber::with_default(writer, || {
         for failure in [None, Some(&failure), Some(&failure), None, None] {
             access.log_change(failure);
@@ -221,6 +221,6 @@ async fn an_api_server_that_begins_or_ceases_to_fail_is_logged_once() {
     let [failing, passing] = lines.as_slice() else {
         panic!("{lines:?}");
     };
-    assert!(failing.contains("WARN") && failing.contains("no answer"));
+    assert!(failing.contains("WARN") && failing.contains("does not answer"));
     assert!(passing.contains("can be reviewed again"));
 }
