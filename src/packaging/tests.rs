@@ -92,30 +92,6 @@ fn is_named(root: &Path, path: &Path) -> bool {
 }
 
 #[test]
-fn texts_that_yaml_1_1_takes_for_something_else_are_quoted() {
-    for text in [
-        "yes",
-        "no",
-        "on",
-        "off",
-        "y",
-        "null",
-        "~",
-        "1",
-        "1.5",
-        "12:30:45",
-        "2001-01-01",
-        "0o7",
-        "0x1",
-        "",
-    ] {
-        let manifest = Manifest::with_heading("x", "", &json!({ "text": text })).unwrap();
-        let quoted = [format!("text: \"{text}\"\n"), format!("text: '{text}'\n")];
-        assert!(quoted.contains(&manifest.text), "{}", manifest.text);
-    }
-}
-
-#[test]
 fn bounds_are_written_as_whole_numbers() {
     for manifest in manifests().unwrap() {
         let floats: Vec<_> = manifest
@@ -243,37 +219,6 @@ pub(super) fn committed(path: &str) -> Value {
 /// The object in this file of `config`, hand-written or generated.
 pub(super) fn object(file: &str) -> Value {
     committed(&format!("config/{file}"))
-}
-
-#[test]
-fn every_binding_gives_a_role_that_is_there_to_the_account_that_is_there() {
-    let all = by_hand::objects();
-    let is_there = |kind: &Value, name: &Value, namespace: &Value| {
-        all.iter().any(|it| {
-            it["kind"] == *kind
-                && it["metadata"]["name"] == *name
-                && it["metadata"]["namespace"] == *namespace
-        })
-    };
-    let bindings = all
-        .iter()
-        .filter(|it| it["roleRef"].is_object())
-        .collect::<Vec<_>>();
-    // Five of the manager, one in the overlay for one namespace, one of a metrics reader, one of the storage
-    // migration, two of installers with OLM v1.
-    assert_eq!(bindings.len(), 10);
-    for binding in bindings {
-        let (role, subject) = (&binding["roleRef"], &binding["subjects"][0]);
-        let namespace = &binding["metadata"]["namespace"];
-        assert!(
-            is_there(&role["kind"], &role["name"], namespace),
-            "{binding}"
-        );
-        assert!(
-            is_there(&subject["kind"], &subject["name"], &subject["namespace"]),
-            "{binding}"
-        );
-    }
 }
 
 #[test]

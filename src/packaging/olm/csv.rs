@@ -38,7 +38,7 @@ pub fn csv(release: &Release) -> Result<Value, ManifestError> {
     let controllers: Vec<_> = kinds.iter().map(|kind| kind.controller_name()).collect();
     let description = template::with(release.fields(), json!({ "ROWS": rows(&kinds) }));
     let fields = json!({
-        "KINDS": short_list(&names),
+        "KINDS": names.join(", "),
         "CONTROLLERS": controllers,
         "LABELS": labels(release),
         "EXAMPLES": examples()?,
@@ -53,16 +53,6 @@ pub fn csv(release: &Release) -> Result<Value, ManifestError> {
         "WEBHOOKS": webhook_definitions()?,
     });
     template::object("olm/base.yaml", &template::with(release.fields(), fields))
-}
-
-/// The kinds in the short description: their names, or their number if it would be longer than the 135
-/// characters that the tile of a catalog shows. The rest of it has 75.
-pub(super) fn short_list(names: &[&str]) -> String {
-    let list = names.join(", ");
-    match list.len() {
-        0..=60 => list,
-        _ => format!("{} kinds", names.len()),
-    }
 }
 
 /// The rows of the table of kinds.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::super::schema::part;
 use super::super::tests::release;
 use super::super::{Release, bundle, catalog, kinds};
-use super::csv::{csv, short_list};
+use super::csv::csv;
 use super::descriptor::words;
 use crate::names::PACKAGE;
 
@@ -79,15 +79,7 @@ fn the_description_tells_of_every_kind() {
     }
     let short = csv["metadata"]["annotations"]["description"].as_str();
     let names: Vec<_> = kinds().iter().map(|kind| kind.kind).collect();
-    assert!(short.unwrap().starts_with(&short_list(&names)));
-    let four = ["Memcached", "Nginx", "ElasticWeb", "HelloWorld"];
-    assert_eq!(
-        short_list(&four),
-        "Memcached, Nginx, ElasticWeb, HelloWorld"
-    );
-    let mut long = four.to_vec();
-    long.push("FederatedAuthenticator");
-    assert_eq!(short_list(&long), "5 kinds");
+    assert!(short.unwrap().starts_with(&names.join(", ")));
 }
 
 #[test]
