@@ -57,30 +57,23 @@ pub(super) fn start(
     (mut registry, reads): (Registry, &certificates::Reads),
     group: &mut Group,
 ) {
-    let (certificate, server) = ("metrics certificate", "metrics server");
-    let metrics = |registry| reads.of("metrics", registry);
-    let shutdown = group.stopping().cancelled_owned();
-    let resolver = match &config.metrics_security {
-        MetricsSecurity::Plain => {
-            let serving = plain("metrics", listener, router(registry, None), METRICS);
-            return group.start(server, serving.run(shutdown));
-        }
+    let mut metrics = || reads.of("metrics", &mut registry);
+    let source = match &config.metrics_security {
+        MetricsSecurity::Plain => None,
         MetricsSecurity::SelfSigned => {
             let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-            let (resolver, run) = in_memory(names.to_vec(), metrics(&mut registry));
-            group.start_endless(certificate, run);
-            resolver
+            Some(in_memory(names.to_vec(), metrics()))
         }
-        MetricsSecurity::Directory(files) => {
-            let (resolver, run) = directory(files.clone(), metrics(&mut registry));
-            group.start_endless(certificate, run);
-            resolver
-        }
+        MetricsSecurity::Directory(files) => Some(directory(files.clone(), metrics())),
     };
-    let router = router(registry, Some(Access::new(client)));
-    let mut serving = plain("metrics", listener, router, METRICS);
-    serving.tls = Some((resolver, config.tls_min_version));
-    group.start(server, serving.run(shutdown));
+    let access = source.is_some().then(|| Access::new(client));
+    let mut serving = plain("metrics", listener, router(registry, access), METRICS);
+    if let Some((resolver, run)) = source {
+        group.start_endless("metrics certificate", run);
+        serving.tls = Some((resolver, config.tls_min_version));
+    }
+    let stop = group.stopping().cancelled_owned();
+    group.start("metrics server", serving.run(stop));
 }
 
 /// The content of the endpoint, and its access control; `None` allows everyone.

@@ -15,9 +15,7 @@ use super::health::Endpoint;
 use super::namespace::pod_namespace;
 use super::parts::Group;
 use super::supervise::BEHIND_A_SERVICE;
-use crate::certificates::{
-    self, Registered, Resolver, SECRET, SelfManaged, directory, self_managed,
-};
+use crate::certificates::{self, Registered, SECRET, SelfManaged, directory, self_managed};
 use crate::config::{CertificateSource, Config};
 use crate::names;
 use crate::operators::OPERATORS;
@@ -38,45 +36,8 @@ pub(super) fn start(
 ) -> Result<Endpoint, RunError> {
     let metrics = webhook::Metrics::register(registry);
     let of_certificate = reads.of("webhook", registry);
-    let resolver = start_source(config, clients, of_certificate, group);
-    // All kinds, whichever controllers run: stored objects of all kinds must be readable.
-    let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
-    let handlers = Handlers::new(&kinds, config.settings.max_replicas, &metrics);
-    let certificates = Arc::clone(&resolver);
-    let (minimum, stop) = (config.tls_min_version, group.stopping().cancelled_owned());
-    let listener = listener.into_std().and_then(|listener| {
-        let _context = runtime.enter();
-        TcpListener::from_std(listener)
-    });
-    let listener = listener.map_err(RunError::system("move a listener to another runtime"))?;
-    group.start_on(
-        runtime,
-        "webhook server",
-        serve(
-            listener,
-            certificates,
-            minimum,
-            handlers,
-            BEHIND_A_SERVICE,
-            stop,
-        ),
-    );
-    Ok(ready.check("webhook", move || resolver.check_at(Timestamp::now())))
-}
-
-fn start_source(
-    config: &Config,
-    clients: &Clients,
-    metrics: certificates::Metrics,
-    group: &mut Group,
-) -> Arc<Resolver> {
-    let name = "webhook certificates";
-    match &config.certificates {
-        CertificateSource::Directory(files) => {
-            let (resolver, run) = directory(files.clone(), metrics);
-            group.start_endless(name, run);
-            resolver
-        }
+    let (resolver, run) = match &config.certificates {
+        CertificateSource::Directory(files) => directory(files.clone(), of_certificate),
         CertificateSource::SelfManaged => {
             let crds = OPERATORS.iter().map(|operator| operator.kind().crd_name());
             let options = SelfManaged {
@@ -86,11 +47,24 @@ fn start_source(
                 registered: Registered::all(crds, names::WEBHOOK_CONFIGURATION),
             };
             let (calls, watches) = (clients.calls.clone(), clients.watches.clone());
-            let (resolver, run) = self_managed(options, calls, watches, metrics);
-            group.start_endless(name, run);
-            resolver
+            self_managed(options, calls, watches, of_certificate)
         }
-    }
+    };
+    group.start_endless("webhook certificates", run);
+    // All kinds, whichever controllers run: stored objects of all kinds must be readable.
+    let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
+    let handlers = Handlers::new(&kinds, config.settings.max_replicas, &metrics);
+    let listener = listener.into_std().and_then(|listener| {
+        let _context = runtime.enter();
+        TcpListener::from_std(listener)
+    });
+    let listener = listener.map_err(RunError::system("move a listener to another runtime"))?;
+    let certificates = Arc::clone(&resolver);
+    let (minimum, stop) = (config.tls_min_version, group.stopping().cancelled_owned());
+    let stopping = BEHIND_A_SERVICE;
+    let server = serve(listener, certificates, minimum, handlers, stopping, stop);
+    group.start_on(runtime, "webhook server", server);
+    Ok(ready.check("webhook", move || resolver.check_at(Timestamp::now())))
 }
 
 /// The namespace of this pod, or the default namespace of the installation.
