@@ -101,11 +101,6 @@ impl Authority {
         certificates.into_iter().filter_map(authority).collect()
     }
 
-    /// Whether it has expired at `now`.
-    pub fn has_expired(&self, now: Timestamp) -> bool {
-        self.validity.not_after < now
-    }
-
     /// The certificate as a PEM block.
     pub fn to_pem(&self) -> String {
         pem::encode_config(

@@ -195,7 +195,7 @@ impl Driver {
                 Err(error) => return Err(error.into()),
             }
         }
-        let mut pause = Duration::try_from(plan.again.duration_since(now)).unwrap_or_default();
+        let mut pause = plan.pause;
         let bundle = contents::pem(&trusted);
         for target in &mut self.targets {
             match target.write(&self.calls, &self.service, &bundle).await {

@@ -138,7 +138,7 @@ impl Config {
             health_address: flags.health_probe_bind_address.0,
             webhook_address: flags.enable_webhooks.0.then_some(webhook_address),
             tls_min_version: flags.tls_min_version,
-            kubeconfig: given(flags.kubeconfig),
+            kubeconfig: flags.kubeconfig,
             operators: select(&flags.controllers)?,
             settings,
             max_concurrent_reconciles: usize::from(flags.max_concurrent_reconciles),
@@ -200,11 +200,6 @@ fn certificates(flags: &Flags) -> CertificateSource {
             CertificateSource::Directory(files(folder, name, key))
         }
     }
-}
-
-/// Treats an empty path as absent, as in a manifest whose value was left blank.
-pub(super) fn given(path: Option<PathBuf>) -> Option<PathBuf> {
-    path.filter(|path| !path.as_os_str().is_empty())
 }
 
 /// The names in a comma-separated list, without the spaces of a folded YAML line.
