@@ -15,7 +15,8 @@ use kube::Client;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::task::JoinError;
+use tokio::time::{Instant, sleep};
 
 use super::reviews::{Decision, decide};
 use quartet_http::error_report;
@@ -30,18 +31,6 @@ const REVIEWS: usize = 4;
 const REVIEW_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum bytes of a token. Those of the API server have about 1000.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
-
-/// Longest wait for a slot, and for both reviews. Prometheus waits 10 s.
-const DEADLINE: Duration = Duration::from_secs(8);
-
-/// Why there is no decision.
-#[derive(Debug, thiserror::Error)]
-enum ReviewError {
-    #[error(transparent)]
-    Api(#[from] kube::Error),
-    #[error("the API server does not answer in time, or too many callers send unknown tokens")]
-    Late,
-}
 
 /// Decides who may read the metrics.
 pub(super) struct Access {
@@ -84,7 +73,7 @@ impl Access {
             }
             Err(error) => {
                 let code = match error {
-                    ReviewError::Api(kube::Error::Api(status)) if status.code == 403 => {
+                    kube::Error::Api(status) if status.code == 403 => {
                         StatusCode::INTERNAL_SERVER_ERROR
                     }
                     _ => StatusCode::SERVICE_UNAVAILABLE,
@@ -98,7 +87,7 @@ impl Access {
     }
 
     /// The cached decision, or a new one.
-    async fn decision(&self, token: &str) -> Result<Decision, ReviewError> {
+    async fn decision(&self, token: &str) -> kube::Result<Decision> {
         let key = Sha256::digest(token).into();
         if let Some((decision, end)) = self.known.lock().get(&key)
             && Instant::now() < *end
@@ -121,23 +110,20 @@ impl Access {
 
     /// Asks the API server when a slot is free. The reviews and their pause have their own task: a client
     /// that disconnects ends this future, and would otherwise free the slot at once for its next token.
-    async fn reviewed(&self, token: String) -> Result<Decision, ReviewError> {
-        let slot = timeout(DEADLINE, Arc::clone(&self.slots).acquire_owned()).await;
-        let slot = slot.map_err(|_elapsed| ReviewError::Late)?;
+    async fn reviewed(&self, token: String) -> kube::Result<Decision> {
+        let slot = Arc::clone(&self.slots).acquire_owned().await;
         let client = self.client.clone();
         let reviews = tokio::spawn(async move {
-            let decision = timeout(DEADLINE, decide(&client, &token));
+            let decision = decide(&client, &token);
             let (decision, ()) = tokio::join!(decision, sleep(REVIEW_PAUSE));
             drop(slot);
             decision
         });
-        match reviews.await {
-            Ok(Ok(decision)) => Ok(decision?),
-            Ok(Err(_)) | Err(_) => Err(ReviewError::Late),
-        }
+        let aborted = |error: JoinError| Err(kube::Error::Service(error.into()));
+        reviews.await.unwrap_or_else(aborted)
     }
 
-    fn log_change(&self, failure: Option<&ReviewError>) {
+    fn log_change(&self, failure: Option<&kube::Error>) {
         if self.failing.swap(failure.is_some(), Ordering::Relaxed) == failure.is_some() {
             return;
         }
