@@ -40,7 +40,7 @@ pub const READYZ: &str = "readyz";
 /// than it tells the API server.
 pub const DEPLOYMENT: &str = "quartet-operator-controller-manager";
 /// Grace period of the manager's pod, in seconds: the default of Kubernetes. A stop takes up to
-/// 9.5 s, so the scaffold's 10 s are not enough for a slow node or a `preStop` hook. A test
+/// 9 s, so the scaffold's 10 s are not enough for a slow node or a `preStop` hook. A test
 /// compares the sum of the phases of the stop with this value.
 pub const TERMINATION_GRACE_SECONDS: u64 = 30;
 /// Oldest version of Kubernetes on which the whole test suite has passed.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use k8s_openapi::ByteString;
 
 use super::identity::{Authority, Identity};
@@ -14,7 +13,7 @@ const NEXT: [&str; 3] = ["next-tls.crt", "next-tls.key", "next-ca.crt"];
 const OLD: &str = "old-ca.crt";
 
 /// Maximum number of authorities kept after their certificate was replaced. A rotation every two months
-/// leaves at most one that has not expired; more are left if the Secret is deleted or damaged
+/// needs one, whose certificate has not expired; more are needed if the Secret is deleted or damaged
 /// repeatedly.
 pub const MAX_OLD: usize = 4;
 
@@ -88,12 +87,6 @@ impl Contents {
         };
         contents.tidy();
         contents
-    }
-
-    /// Returns the contents without expired authorities: the certificates they signed have expired too.
-    pub fn without_expired(mut self, now: Timestamp) -> Self {
-        self.old.retain(|authority| !authority.has_expired(now));
-        self
     }
 
     /// Returns the contents with `authority` among those that clients trust.

@@ -38,8 +38,8 @@ struct Watcher {
     hasher: RandomState,
     /// The hash of the served pair.
     served: Option<u64>,
-    /// The last problem of the files, with the hash of their content. It is not logged again every 10 s.
-    last_problem: Option<(Option<u64>, String)>,
+    /// The last problem of the files. It is not logged again every 10 s.
+    last_problem: Option<String>,
 }
 
 /// Serves the pair in `files`. Handshakes fail until it exists. The future reads the files at once and
@@ -71,35 +71,29 @@ impl Watcher {
 
     /// Reads the files once, and serves the pair if it is better than the served one.
     async fn check(&mut self, now: Timestamp) {
-        let mut content = None;
-        let loaded = self.load(now, &mut content).await;
+        let problem = self.load(now).await.err();
         let metrics = &self.resolver.metrics;
-        metrics.read(loaded.is_ok());
-        // The same error in another content is logged again.
-        let problem = loaded.err().map(|error| (content, error));
-        if let Some((_, error)) = &problem
+        metrics.read(problem.is_none());
+        if let Some(error) = &problem
             && self.last_problem != problem
         {
-            let (server, message) = (metrics.server, "cannot use the certificate files");
-            tracing::warn!(
-                server,
-                error,
-                "{message}; the served certificate is unchanged"
-            );
+            let server = metrics.server;
+            let message = "cannot use the certificate files; the served certificate is unchanged";
+            tracing::warn!(server, error, "{message}");
         }
         self.last_problem = problem;
     }
 
-    /// Serves the pair in the files, if it is not the served one. `content` receives their hash.
+    /// Serves the pair in the files, if it is not the served one.
     ///
     /// # Errors
     /// Why the pair is not served, for people.
-    async fn load(&mut self, now: Timestamp, content: &mut Option<u64>) -> Result<(), String> {
+    async fn load(&mut self, now: Timestamp) -> Result<(), String> {
         let Files { certificate, key } = &self.files;
         let (path, server) = (certificate.display(), self.resolver.metrics.server);
         let pem = (read(certificate).await?, read(key).await?);
-        *content = Some(self.hasher.hash_one(&pem));
-        if self.served == *content {
+        let content = Some(self.hasher.hash_one(&pem));
+        if self.served == content {
             return Ok(());
         }
         let pair = ServingPair::from_pem(&pem.0, &pem.1)
@@ -117,7 +111,7 @@ impl Watcher {
             ));
         }
         self.resolver.install(pair);
-        self.served = *content;
+        self.served = content;
         Ok(())
     }
 }

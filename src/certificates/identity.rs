@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose,
+    Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
@@ -15,7 +15,6 @@ use rustls::client::danger::ServerCertVerifier as _;
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use time::OffsetDateTime;
 use tower::BoxError;
 
 use super::pair::{CertificateError, ServingPair, Validity, certificates};
@@ -102,11 +101,6 @@ impl Authority {
         certificates.into_iter().filter_map(authority).collect()
     }
 
-    /// Whether it has expired at `now`.
-    pub fn has_expired(&self, now: Timestamp) -> bool {
-        self.validity.not_after < now
-    }
-
     /// The certificate as a PEM block.
     pub fn to_pem(&self) -> String {
         pem::encode_config(
@@ -139,7 +133,7 @@ fn check_as_client(
 /// A new authority and serving certificate for `names` (DNS names or IP addresses).
 ///
 /// # Errors
-/// A name is not valid in a certificate, or the clock is not between the years 1950 and 9999.
+/// A name is not valid in a certificate, or the clock is not between the years 1970 and 9999.
 pub(super) fn issue(names: &[String], now: Timestamp) -> Result<Identity, CertificateError> {
     let texts = texts(names, now);
     let texts = texts.map_err(|error| {
@@ -149,10 +143,10 @@ pub(super) fn issue(names: &[String], now: Timestamp) -> Result<Identity, Certif
 }
 
 fn texts(names: &[String], now: Timestamp) -> Result<Texts, BoxError> {
-    let validity = (
-        offset(now.checked_sub(BACKDATED)?)?,
-        offset(now.checked_add(LIFE)?)?,
-    );
+    let validity = Validity {
+        not_before: now.checked_sub(BACKDATED)?,
+        not_after: now.checked_add(LIFE)?,
+    };
     let authority_key = KeyPair::generate()?;
     // A unique subject, so that clients can distinguish the authorities in a bundle.
     let subject = format!("quartet-operator webhooks, {}", now.as_second());
@@ -181,20 +175,21 @@ fn texts(names: &[String], now: Timestamp) -> Result<Texts, BoxError> {
 fn parameters(
     subject: &str,
     names: Vec<String>,
-    (not_before, not_after): (OffsetDateTime, OffsetDateTime),
-) -> Result<CertificateParams, rcgen::Error> {
+    validity: Validity,
+) -> Result<CertificateParams, BoxError> {
+    // rcgen has dates of the crate `time`, and one function that makes them.
+    let date = |at: Timestamp| {
+        let since_1970 = Duration::from_secs(u64::try_from(at.as_second())?);
+        Ok::<_, BoxError>(date_time_ymd(1970, 1, 1) + since_1970)
+    };
     let mut parameters = CertificateParams::new(names)?;
     parameters.distinguished_name = DistinguishedName::new();
     parameters
         .distinguished_name
         .push(DnType::CommonName, subject);
-    parameters.not_before = not_before;
-    parameters.not_after = not_after;
+    parameters.not_before = date(validity.not_before)?;
+    parameters.not_after = date(validity.not_after)?;
     Ok(parameters)
-}
-
-fn offset(at: Timestamp) -> Result<OffsetDateTime, time::error::ComponentRange> {
-    OffsetDateTime::from_unix_timestamp(at.as_second())
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ mod objects;
 mod pair;
 #[doc(hidden)]
 pub mod plan;
-mod repairs;
 mod resolver;
 mod self_managed;
 #[cfg(test)]

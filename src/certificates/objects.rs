@@ -211,20 +211,6 @@ mod tests {
     }
 
     #[test]
-    fn a_crd_without_a_service_is_left_alone() {
-        for conversion in [
-            json!({"strategy": "None"}),
-            json!({"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://127.0.0.1:1/convert"}}}),
-        ] {
-            let mut object = json!({"kind": CRD, "spec": {"conversion": conversion}});
-            let before = object.clone();
-            assert_eq!(ours().trusted(&mut object), None);
-            assert!(!ours().trust(&mut object, &made().authority.to_pem()));
-            assert_eq!(object, before);
-        }
-    }
-
-    #[test]
     fn a_crd_with_a_service_gets_the_bundle() {
         let identity = made();
         let mut object = json!({"kind": CRD, "spec": {"conversion": {

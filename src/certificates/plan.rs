@@ -7,12 +7,12 @@
 //!    one.
 //! 2. Both authorities are written into every caBundle.
 //! 3. When all of them have held both for a while, the next pair becomes the current one. The authority
-//!    of the previous pair stays trusted until it expires, so that a slow replica may serve the previous
-//!    pair as long as it is valid.
+//!    of the previous pair stays trusted, so that a slow replica may serve the previous pair as long as it
+//!    is valid.
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::contents::Contents;
 use super::identity::{Authority, Identity};
@@ -44,12 +44,12 @@ pub struct Plan {
     pub write: Option<Contents>,
     /// The pair to serve from now on, if it changes.
     pub serve: Option<Identity>,
-    /// The time of the next check without a change, by the API server's time.
-    pub again: Timestamp,
+    /// The time until the next check, if nothing changes.
+    pub pause: Duration,
 }
 
-/// Maximum time between two checks.
-const REGULAR_CHECK: SignedDuration = SignedDuration::from_hours(12);
+/// Maximum time between two checks, much less than the 30 days between a renewal and the end of a pair.
+const REGULAR_CHECK: Duration = Duration::from_secs(12 * 3600);
 
 /// The next step. `make` makes a new pair, if one is needed.
 ///
@@ -58,25 +58,16 @@ const REGULAR_CHECK: SignedDuration = SignedDuration::from_hours(12);
 pub fn plan<E>(seen: Seen<'_>, make: impl FnOnce() -> Result<Identity, E>) -> Result<Plan, E> {
     let stored = seen.secret.cloned().unwrap_or_default();
     let serve = serve(seen, stored.current.as_ref());
-    let mut again = seen
-        .now
-        .saturating_add(REGULAR_CHECK)
-        .unwrap_or(Timestamp::MAX);
     // Not trusted everywhere yet. A written bundle triggers a watch event; passing time does not.
-    if stored.next.is_some() || (serve.is_none() && seen.serving != stored.current.as_ref()) {
-        again = seen.now.saturating_add(SETTLE).unwrap_or(again);
-    } else if let Some(current) = &stored.current {
-        let end = current.pair.validity().not_after;
-        let times = [renewal(current), end].into_iter();
-        let ahead = times.filter(|time| *time > seen.now);
-        again = ahead.fold(again, Timestamp::min);
-    }
+    let is_waiting =
+        stored.next.is_some() || (serve.is_none() && seen.serving != stored.current.as_ref());
+    let pause = if is_waiting { SETTLE } else { REGULAR_CHECK };
     let wanted = wanted(seen, stored.clone(), make)?;
     let changed = seen.secret.is_none() || wanted != stored;
     Ok(Plan {
         write: changed.then_some(wanted),
         serve,
-        again,
+        pause,
     })
 }
 
@@ -88,7 +79,6 @@ fn wanted<E>(
 ) -> Result<Contents, E> {
     let now = seen.now;
     let valid = |identity: &Option<Identity>| identity.clone().filter(|it| it.is_valid_at(now));
-    let stored = stored.without_expired(now);
     let serving = seen.serving.filter(|it| it.is_valid_at(now));
     // Also after a user has replaced the Secret by a valid one, for example from a backup.
     let stored = match serving {

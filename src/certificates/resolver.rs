@@ -79,9 +79,6 @@ impl ResolvesServerCert for Resolver {
 }
 
 #[cfg(test)]
-mod hot_reload_tests;
-
-#[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
 

@@ -5,7 +5,6 @@
 //! Needs get, list, watch, create and update on Secrets of its namespace, and get, list,
 //! watch and update on the named objects, which it never creates or patches.
 
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,9 +24,8 @@ use super::identity::{Authority, Identity, issue};
 use super::metrics::Metrics;
 use super::objects::{Registered, Service, has_one_version};
 use super::plan::{Seen, Settling, plan};
-use super::repairs::Repairs;
 use super::resolver::{Resolver, Source};
-use quartet_http::{RequestError, exponential, generation_of};
+use quartet_http::{RequestError, exponential};
 
 /// The Secret that the replicas share.
 pub const SECRET: &str = "quartet-operator-webhook-server-cert";
@@ -35,8 +33,9 @@ pub const SECRET: &str = "quartet-operator-webhook-server-cert";
 const DEBOUNCE: Duration = Duration::from_millis(250);
 /// Maximum pause after a failed check, or after a write of the Secret that has no effect.
 const MAX_RETRY: Duration = Duration::from_secs(60);
-/// How often the clock is read during a pause.
-const CLOCK_CHECK: Duration = Duration::from_secs(60);
+/// The shortest time between two writes of the same bundle, so that two controllers that disagree do not keep
+/// the API server busy.
+const REPAIR_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The webhook server and the objects that reference it.
 #[derive(Debug, Clone)]
@@ -110,7 +109,10 @@ struct Target {
     at: ObjectRef,
     /// The object, as read by the current check; `None` if it does not exist or does not name the Service.
     object: Option<Value>,
-    repairs: Repairs,
+    /// The last bundle that was found in the object or written into it.
+    bundle: String,
+    /// When that bundle was last written again because another writer had overwritten it.
+    repaired: Option<Instant>,
     /// It does not call the webhooks, and this was logged.
     is_unused: bool,
 }
@@ -142,7 +144,6 @@ impl Driver {
             };
             tokio::select! {
                 () = sleep(pause) => {}
-                () = expired(self.serving.as_ref()) => {}
                 () = changed.notified() => sleep(DEBOUNCE).await,
             }
         }
@@ -194,7 +195,7 @@ impl Driver {
                 Err(error) => return Err(error.into()),
             }
         }
-        let mut pause = Duration::try_from(plan.again.duration_since(now)).unwrap_or_default();
+        let mut pause = plan.pause;
         let bundle = contents::pem(&trusted);
         for target in &mut self.targets {
             match target.write(&self.calls, &self.service, &bundle).await {
@@ -256,7 +257,8 @@ impl Target {
         Self {
             at,
             object: None,
-            repairs: Repairs::default(),
+            bundle: String::new(),
+            repaired: None,
             is_unused: false,
         }
     }
@@ -296,64 +298,36 @@ impl Target {
         let Some(mut object) = self.object.take() else {
             return Ok(Duration::MAX);
         };
-        let now = Instant::now();
         if !service.trust(&mut object, bundle) {
-            self.repairs.found(bundle, generation_of(&object), now);
+            bundle.clone_into(&mut self.bundle);
             return Ok(Duration::MAX);
         }
-        let wait = self.repairs.wait(bundle, now);
+        let is_repair = self.bundle == bundle;
+        let repaired = self.repaired.filter(|_| is_repair);
+        let wait = repaired.map_or(Duration::ZERO, |at| {
+            REPAIR_INTERVAL.saturating_sub(at.elapsed())
+        });
         if !wait.is_zero() {
             return Ok(wait);
         }
-        let (kind, name) = (&self.at.dyntype.kind, &self.at.name);
-        match calls::write(calls, &self.at, &object, true).await {
-            Ok(object) => {
-                if self.repairs.wrote(bundle, generation_of(&object), now) {
-                    let message = "restored a caBundle that another writer overwrote";
-                    tracing::warn!(kind, name, "{message}");
-                } else {
-                    tracing::info!(kind, name, "wrote the caBundle");
-                }
-                Ok(Duration::MAX)
-            }
-            Err(error) if error.is_conflict() => {
-                self.repairs.conflicted(bundle, now);
-                Ok(DEBOUNCE)
-            }
-            Err(error) => Err(error),
+        let written = calls::write(calls, &self.at, &object, true).await;
+        let is_conflict = written.as_ref().is_err_and(RequestError::is_conflict);
+        if is_repair && (written.is_ok() || is_conflict) {
+            // A conflict is probably one with the repair of another replica.
+            self.repaired = Some(Instant::now());
         }
-    }
-}
-
-/// Completes when the pair is no longer valid by this machine's clock, although it was: the clock was set,
-/// or the machine was suspended. Timers do not notice that.
-async fn expired(serving: Option<&Identity>) {
-    let is_valid = || serving.is_some_and(|pair| pair.is_valid_at(Timestamp::now()));
-    if !is_valid() {
-        return pending().await;
-    }
-    while is_valid() {
-        sleep(CLOCK_CHECK).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use jiff::SignedDuration;
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_pair_that_is_no_longer_valid_by_the_clock_is_noticed() {
-        let names = ["a.b.svc".to_owned()];
-        let now = Timestamp::now();
-        let end = |now| issue(&names, now).unwrap().pair.validity().not_after;
-        let begun = now - end(now).duration_since(now) + SignedDuration::from_secs(1);
-        let pair = issue(&names, begun).unwrap();
-        expired(Some(&pair)).await;
-        assert!(Timestamp::now() > pair.pair.validity().not_after);
-        // It was not valid before: the API server's clock decides.
-        assert!(expired(Some(&pair)).now_or_never().is_none());
-        assert!(expired(None).now_or_never().is_none());
+        if is_conflict {
+            return Ok(DEBOUNCE);
+        }
+        written?;
+        bundle.clone_into(&mut self.bundle);
+        let (kind, name) = (&self.at.dyntype.kind, &self.at.name);
+        if is_repair {
+            let message = "restored a caBundle that another writer overwrote";
+            tracing::warn!(kind, name, "{message}");
+        } else {
+            tracing::info!(kind, name, "wrote the caBundle");
+        }
+        Ok(Duration::MAX)
     }
 }

@@ -25,7 +25,7 @@ use crate::{names, packaging};
 struct Server {
     objects: BTreeMap<String, Value>,
     version: u64,
-    /// Method, path and status of each request, but not of watches.
+    /// Method, name and status of each request, but not of lists and watches.
     answered: Vec<String>,
     /// The next write to this path is rejected with this status.
     refused: Option<(String, u16)>,
@@ -35,8 +35,6 @@ struct Server {
     days: i64,
     /// The next read of this path is rejected with the status 503.
     unread: Option<String>,
-    /// Each list and watch is rejected with the status 403; otherwise it is never answered.
-    forbids_lists: bool,
 }
 
 type Shared = Arc<Mutex<Server>>;
@@ -94,15 +92,8 @@ fn client(server: &Shared) -> Client {
         async move {
             let (method, uri) = (request.method().clone(), request.uri().clone());
             if uri.query().is_some_and(|it| it.contains("fieldSelector")) {
-                // A list or watch for changes: the checks by time are tried.
-                if !server.lock().unwrap().forbids_lists {
-                    return std::future::pending().await;
-                }
-                server.lock().unwrap().answered.push("LIST".to_owned());
-                let body = json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "no",
-                    "message": "no", "metadata": {}});
-                let body = Body::from(body.to_string().into_bytes());
-                return Ok(Response::builder().status(403).body(body).unwrap());
+                // A list or watch for changes is never answered: the checks by time are tried.
+                return std::future::pending().await;
             }
             let bytes = request.into_body().collect_bytes().await.unwrap();
             let body = serde_json::from_slice(&bytes).unwrap_or_default();

@@ -87,12 +87,17 @@ pub enum ConfigError {
     /// A variable for an operand image is not an image reference.
     #[error("{0}: give an image reference such as registry.example.com/name:tag")]
     InvalidImage(&'static str),
-    /// The namespace of the Lease is not a valid name.
+    /// A name of a namespace is not valid.
     #[error(
-        "--leader-election-namespace or POD_NAMESPACE: {0:?} is not the name of a namespace: at most 63 \
-         lower-case letters, digits and '-', with a letter or digit at both ends"
+        "{flag}: {name:?} is not the name of a namespace: at most 63 lower-case letters, digits and '-', \
+         with a letter or digit at both ends"
     )]
-    LeaseNamespace(String),
+    Namespace {
+        /// The flag, or flag and variable.
+        flag: &'static str,
+        /// The name.
+        name: String,
+    },
     /// `--enable-http2`.
     #[error(
         "--enable-http2: HTTP/2 is not served: it lets a client exhaust a server (CVE-2023-44487), and \
@@ -110,12 +115,6 @@ pub enum ConfigError {
     /// `--controllers` selects no controller.
     #[error("--controllers selects no controller; leave it out to run all of them")]
     NoController,
-    /// `--watch-namespace` contains an invalid name of a namespace.
-    #[error(
-        "--watch-namespace: {0:?} is not the name of a namespace: at most 63 lower-case letters, \
-         digits and '-', with a letter or digit at both ends; separate several with commas"
-    )]
-    InvalidNamespace(String),
 }
 
 impl Config {
@@ -139,7 +138,7 @@ impl Config {
             health_address: flags.health_probe_bind_address.0,
             webhook_address: flags.enable_webhooks.0.then_some(webhook_address),
             tls_min_version: flags.tls_min_version,
-            kubeconfig: given(flags.kubeconfig),
+            kubeconfig: flags.kubeconfig,
             operators: select(&flags.controllers)?,
             settings,
             max_concurrent_reconciles: usize::from(flags.max_concurrent_reconciles),
@@ -159,10 +158,8 @@ fn leader_election(
 ) -> Result<Option<LeaderElection>, ConfigError> {
     let named = [Some(flags.leader_election_namespace.clone()), pod_namespace];
     let namespace = named.into_iter().flatten().find(|name| !name.is_empty());
-    match namespace {
-        Some(name) if !is_dns_label(&name) => Err(ConfigError::LeaseNamespace(name)),
-        namespace => Ok(flags.leader_elect.0.then_some(LeaderElection { namespace })),
-    }
+    check_namespaces("--leader-election-namespace or POD_NAMESPACE", &namespace)?;
+    Ok(flags.leader_elect.0.then_some(LeaderElection { namespace }))
 }
 
 fn metrics_security(flags: &Flags) -> MetricsSecurity {
@@ -203,11 +200,6 @@ fn certificates(flags: &Flags) -> CertificateSource {
             CertificateSource::Directory(files(folder, name, key))
         }
     }
-}
-
-/// Treats an empty path as absent, as in a manifest whose value was left blank.
-pub(super) fn given(path: Option<PathBuf>) -> Option<PathBuf> {
-    path.filter(|path| !path.as_os_str().is_empty())
 }
 
 /// The names in a comma-separated list, without the spaces of a folded YAML line.
@@ -257,9 +249,20 @@ fn images(
 
 fn namespaces(list: &str) -> Result<BTreeSet<String>, ConfigError> {
     let names: BTreeSet<_> = names(list).map(str::to_owned).collect();
-    match names.iter().find(|name| !is_dns_label(name)) {
-        Some(name) => Err(ConfigError::InvalidNamespace(name.clone())),
-        None => Ok(names),
+    check_namespaces("--watch-namespace (names, separated by commas)", &names)?;
+    Ok(names)
+}
+
+fn check_namespaces<'a>(
+    flag: &'static str,
+    names: impl IntoIterator<Item = &'a String>,
+) -> Result<(), ConfigError> {
+    match names.into_iter().find(|name| !is_dns_label(name)) {
+        Some(name) => Err(ConfigError::Namespace {
+            flag,
+            name: name.clone(),
+        }),
+        None => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use clap::builder::Resettable;
 use clap::parser::ValueSource;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use super::check::{Config, ConfigError, given};
+use super::check::{Config, ConfigError};
 use super::flags::{Flags, MigrateStorage, Subcommands};
 use super::values::BOOL;
 
@@ -65,10 +65,7 @@ impl Command {
         }
         match flags.subcommand.take() {
             None => Ok(Self::Run(Box::new(Config::check(flags)?))),
-            Some(Subcommands::MigrateStorage(mut migration)) => {
-                migration.kubeconfig = given(migration.kubeconfig);
-                Ok(Self::MigrateStorage(migration))
-            }
+            Some(Subcommands::MigrateStorage(options)) => Ok(Self::MigrateStorage(options)),
         }
     }
 }

@@ -71,14 +71,6 @@ pub enum ClusterError {
          KUBECONFIG or pass --kubeconfig=FILE"
     )]
     NoCluster,
-    /// The kubeconfig has a `proxy-url`.
-    #[error(
-        "the kubeconfig asks for the proxy {proxy}; remove proxy-url: proxies are not supported"
-    )]
-    Proxy {
-        /// Its host. The URL may contain a password.
-        proxy: String,
-    },
     /// The credentials or certificates in the configuration cannot be used.
     #[error("cannot build a client for {server}")]
     Client {
@@ -173,10 +165,6 @@ impl Access {
             server: config.cluster_url.to_string(),
             source: without_secrets(error.into()),
         };
-        if let Some(proxy) = &config.proxy_url {
-            let proxy = proxy.host().unwrap_or_default().to_owned();
-            return Err(ClusterError::Proxy { proxy });
-        }
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         // As client-go. Otherwise the first request of a connection waits 40 ms for the delayed
@@ -242,34 +230,13 @@ async fn found(file: Option<&Path>) -> Result<Config, ClusterError> {
         read(&file.ok_or(ClusterError::NoCluster)?)
     };
     let config = match kubeconfig {
-        Ok(found) => {
-            let has_proxy = has_proxy(&found);
-            let config = Config::from_custom_kubeconfig(found, &KubeConfigOptions::default()).await;
-            config.map(|mut config| {
-                config.proxy_url = config.proxy_url.filter(|_| has_proxy);
-                config
-            })
-        }
+        Ok(found) => Config::from_custom_kubeconfig(found, &KubeConfigOptions::default()).await,
         Err(error) => Err(error),
     };
     config.map_err(|error| ClusterError::Kubeconfig {
         origin,
         source: without_secrets(error.into()),
     })
-}
-
-/// Whether the cluster of the current context has a `proxy-url`. Otherwise kube takes the proxy of
-/// `HTTPS_PROXY`, without the exceptions of `NO_PROXY` (kube-client `config/file_loader.rs`).
-fn has_proxy(kubeconfig: &Kubeconfig) -> bool {
-    let mut contexts = kubeconfig.contexts.iter();
-    let context = contexts.find(|it| Some(&it.name) == kubeconfig.current_context.as_ref());
-    let cluster = context
-        .and_then(|it| it.context.as_ref())
-        .map(|it| &it.cluster);
-    let mut clusters = kubeconfig.clusters.iter();
-    let cluster = clusters.find(|it| Some(&it.name) == cluster);
-    let proxy = cluster.and_then(|it| it.cluster.as_ref()?.proxy_url.as_ref());
-    proxy.is_some_and(|proxy| !proxy.is_empty())
 }
 
 /// The user agent, shown in the audit log and the metrics of the API server.
@@ -281,19 +248,6 @@ fn user_agent() -> HeaderValue {
 mod tests {
     use super::*;
     use quartet_http::error_report;
-
-    #[test]
-    fn only_the_proxy_of_the_current_context_is_one_of_the_kubeconfig() {
-        let of = |current: &str| {
-            let text = format!(
-                "{{clusters: [{{name: a, cluster: {{server: x, proxy-url: y}}}}, {{name: b, cluster: {{server: x}}}}], \
-                 contexts: [{{name: a, context: {{cluster: a}}}}, {{name: b, context: {{cluster: b}}}}], \
-                 current-context: {current}}}"
-            );
-            has_proxy(&Kubeconfig::from_yaml(&text).expect("valid"))
-        };
-        assert!(of("a") && !of("b"));
-    }
 
     #[tokio::test]
     async fn errors_of_a_kubeconfig_have_no_part_of_the_credentials_in_it() {
@@ -343,16 +297,5 @@ mod tests {
                 assert!(!report.contains(secret), "{report}");
             }
         }
-    }
-
-    #[test]
-    fn a_proxy_is_rejected_with_its_host_and_without_its_password() {
-        let mut config = Config::new("https://127.0.0.1:1".parse().expect("a URL"));
-        assert!(Access::of(&config).is_ok());
-        let proxy = "http://user:secret@proxy.example.com:3128";
-        config.proxy_url = Some(proxy.parse().expect("a URL"));
-        let error = Access::of(&config).err().expect("an error").to_string();
-        assert!(error.contains("proxy.example.com"), "{error}");
-        assert!(!error.contains("secret"), "{error}");
     }
 }

@@ -9,9 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+
+/// The status of a response if a check fails.
+const FAILED: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
 
 /// Result of a check: success, or the reason of the failure. The reason is logged but not part of the
 /// response, which requires no authentication.
@@ -19,8 +22,6 @@ pub(super) type CheckResult = Result<(), String>;
 
 struct Check {
     name: &'static str,
-    /// The HTTP status if this check fails.
-    failure: StatusCode,
     run: Box<dyn Fn() -> CheckResult + Send + Sync>,
 }
 
@@ -35,23 +36,22 @@ pub(super) struct Endpoint {
 impl Endpoint {
     /// An endpoint at `/<name>` whose only check, `ping`, always passes.
     pub(super) fn new(name: &'static str) -> Self {
-        Self {
+        let endpoint = Self {
             name,
             checks: Vec::new(),
             failing: AtomicBool::new(false),
-        }
-        .check("ping", StatusCode::INTERNAL_SERVER_ERROR, || Ok(()))
+        };
+        endpoint.check("ping", || Ok(()))
     }
 
-    /// Adds a check without I/O; `failure` is the HTTP status if it fails.
+    /// Adds a check without I/O.
     pub(super) fn check(
         mut self,
         name: &'static str,
-        failure: StatusCode,
         run: impl Fn() -> CheckResult + Send + Sync + 'static,
     ) -> Self {
         let run = Box::new(run);
-        self.checks.push(Check { name, failure, run });
+        self.checks.push(Check { name, run });
         self
     }
 
@@ -59,20 +59,18 @@ impl Endpoint {
     fn answer(&self, verbose: bool) -> Response {
         let mut lines = String::new();
         let mut failure = None;
-        for check in &self.checks {
-            let name = check.name;
-            if let Err(reason) = (check.run)() {
-                failure.get_or_insert((check.failure, name, reason));
+        for Check { name, run } in &self.checks {
+            if let Err(reason) = run() {
+                failure.get_or_insert((*name, reason));
                 lines += &format!("[-]{name} failed: reason withheld\n");
             } else {
                 lines += &format!("[+]{name} ok\n");
             }
         }
-        let reason = failure.as_ref();
-        self.log_change(reason.map(|(_, check, reason)| (*check, reason.as_str())));
+        self.log_change(failure.as_ref());
         let endpoint = self.name;
         match failure {
-            Some((status, ..)) => text(status, format!("{lines}{endpoint} check failed\n")),
+            Some(_) => text(FAILED, format!("{lines}{endpoint} check failed\n")),
             None if verbose => text(StatusCode::OK, format!("{lines}{endpoint} check passed\n")),
             None => text(StatusCode::OK, "ok".to_owned()),
         }
@@ -80,19 +78,18 @@ impl Endpoint {
 
     /// Runs one check.
     fn answer_one(&self, name: &str) -> Response {
-        let Some(check) = self.checks.iter().find(|check| check.name == name) else {
-            return text(
+        let check = self.checks.iter().find(|check| check.name == name);
+        match check.map(|check| (check.run)()) {
+            Some(Ok(())) => text(StatusCode::OK, "ok".to_owned()),
+            Some(Err(_)) => text(FAILED, "failed: reason withheld\n".to_owned()),
+            None => text(
                 StatusCode::NOT_FOUND,
                 format!("there is no check {name:?}\n"),
-            );
-        };
-        match (check.run)() {
-            Ok(()) => text(StatusCode::OK, "ok".to_owned()),
-            Err(_) => text(check.failure, "failed: reason withheld\n".to_owned()),
+            ),
         }
     }
 
-    fn log_change(&self, failure: Option<(&str, &str)>) {
+    fn log_change(&self, failure: Option<&(&str, String)>) {
         let endpoint = self.name;
         if self.failing.swap(failure.is_some(), Ordering::Relaxed) == failure.is_some() {
             return;
@@ -130,12 +127,10 @@ async fn one_check(State(endpoint): State<Arc<Endpoint>>, Path(check): Path<Stri
     endpoint.answer_one(&check)
 }
 
+/// The response, with axum's `text/plain; charset=utf-8`.
 fn text(status: StatusCode, body: String) -> Response {
-    const HEADERS: [(HeaderName, &str); 2] = [
-        (header::CONTENT_TYPE, "text/plain; charset=utf-8"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ];
-    (status, HEADERS, body).into_response()
+    let nosniff = [(header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    (status, nosniff, body).into_response()
 }
 
 #[cfg(test)]
@@ -150,17 +145,13 @@ mod tests {
 
     /// Response of `readyz`, with a check `webhook` that passes or fails, to a request for `path`.
     async fn ask(healthy: bool, path: &str) -> (StatusCode, String) {
-        let endpoint = Endpoint::new("readyz").check(
-            "webhook",
-            StatusCode::INTERNAL_SERVER_ERROR,
-            move || {
-                if healthy {
-                    Ok(())
-                } else {
-                    Err("the secret".to_owned())
-                }
-            },
-        );
+        let endpoint = Endpoint::new("readyz").check("webhook", move || {
+            if healthy {
+                Ok(())
+            } else {
+                Err("the secret".to_owned())
+            }
+        });
         let request = Request::get(path).body(Body::empty()).unwrap();
         let mut router = router([endpoint]);
         let response = router
@@ -182,8 +173,8 @@ mod tests {
         let endpoint = Endpoint::new("readyz");
         with_default(writer, || {
             for passes in results {
-                let failure = Some(("webhook", "no certificate"));
-                endpoint.log_change(failure.filter(|_| !passes));
+                let failure = ("webhook", "no certificate".to_owned());
+                endpoint.log_change((!passes).then_some(&failure));
             }
         });
         lines.written()
@@ -224,13 +215,13 @@ mod tests {
     #[tokio::test]
     async fn a_failure_lists_every_check_and_withholds_the_reason() {
         let (status, body) = ask(false, "/readyz").await;
-        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(status, FAILED);
         assert_eq!(
             body,
             "[+]ping ok\n[-]webhook failed: reason withheld\nreadyz check failed\n"
         );
         let (status, body) = ask(false, "/readyz/webhook").await;
-        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(status, FAILED);
         assert!(!body.contains("secret"));
     }
 

@@ -2,6 +2,7 @@
 //! in use interrupts no reconcile. Independent of the protocols.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
@@ -37,33 +38,7 @@ pub struct BindError {
     pub source: io::Error,
 }
 
-/// Listens on `address`. Without a host, listens on every interface, with IPv6 and IPv4 if the system
-/// has both.
-async fn bind(
-    purpose: &'static str,
-    flag: &'static str,
-    address: &BindAddress,
-) -> Result<TcpListener, BindError> {
-    let listener = match &address.host {
-        Some(host) => TcpListener::bind((host.as_str(), address.port)).await,
-        // On Linux, an IPv6 wildcard socket also serves IPv4 unless net.ipv6.bindv6only is set. A
-        // system without IPv6 has no such socket.
-        None => match TcpListener::bind(("::", address.port)).await {
-            Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-                TcpListener::bind(("0.0.0.0", address.port)).await
-            }
-            bound => bound,
-        },
-    };
-    listener.map_err(|source| BindError {
-        purpose,
-        flag,
-        address: address.clone(),
-        source,
-    })
-}
-
-/// As [`bind`], with a log line; `None` if there is no address.
+/// Listens on `address`, if there is one. Without a host, listens on every interface.
 pub(super) async fn listen(
     purpose: &'static str,
     flag: &'static str,
@@ -72,10 +47,27 @@ pub(super) async fn listen(
     let Some(address) = address else {
         return Ok(None);
     };
-    let listener = bind(purpose, flag, address).await?;
-    let address = listener
-        .local_addr()
-        .map_or_else(|_| address.to_string(), |it| it.to_string());
+    let bound = match &address.host {
+        Some(host) => TcpListener::bind((host.as_str(), address.port)).await,
+        // On Linux, an IPv6 wildcard socket also serves IPv4 unless net.ipv6.bindv6only is set. A
+        // system without IPv6 has no such socket.
+        None => {
+            let every = [
+                IpAddr::from(Ipv6Addr::UNSPECIFIED),
+                Ipv4Addr::UNSPECIFIED.into(),
+            ];
+            let every = every.map(|host| SocketAddr::new(host, address.port));
+            TcpListener::bind(&every[..]).await
+        }
+    };
+    let listener = bound.map_err(|source| BindError {
+        purpose,
+        flag,
+        address: address.clone(),
+        source,
+    })?;
+    let local = listener.local_addr().map(|local| local.to_string());
+    let address = local.unwrap_or_else(|_| address.to_string());
     tracing::info!(purpose, address, "listening");
     Ok(Some(listener))
 }
@@ -86,19 +78,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_port_in_use_is_reported_with_its_address_and_flag() {
-        let any = BindAddress {
+        let on = |port| BindAddress {
             host: Some("127.0.0.1".to_owned()),
-            port: 0,
+            port,
         };
-        let listener = bind("tests", "--none", &any).await.unwrap();
-        let local = listener.local_addr().unwrap();
-        let address = BindAddress {
-            port: local.port(),
-            ..any
-        };
-        let error = bind("tests", "--none", &address).await.unwrap_err();
+        let listener = listen("tests", "--none", &Some(on(0))).await.unwrap();
+        let local = listener.as_ref().unwrap().local_addr().unwrap();
+        let error = listen("tests", "--none", &Some(on(local.port()))).await;
         assert_eq!(
-            error.to_string(),
+            error.unwrap_err().to_string(),
             format!("cannot listen on {local} for tests (--none)")
         );
     }

@@ -26,7 +26,6 @@ mod webhooks;
 
 use std::path::Path;
 
-use axum::http::StatusCode;
 use tokio::runtime::{Handle, Runtime};
 use tokio_util::sync::CancellationToken;
 
@@ -160,8 +159,8 @@ async fn start_and_stop(
     log_start(&config, &clients);
     let mut process = Process::new();
     if let Some(traces) = traces {
-        let stop = process.traces.stopping();
-        process.traces.start("traces", traces.run(stop));
+        let stop = process.servers.stopping();
+        process.servers.start("traces", traces.run(stop));
     }
     let mut ready = readiness(process.stopping());
     if let Some((listener, runtime)) = webhooks.zip(webhook_runtime) {
@@ -174,10 +173,10 @@ async fn start_and_stop(
     let stop = controllers.stopping();
     controllers.start(
         "controllers",
-        controllers::run(&config, &clients, lock, &mut registry, stop.clone()),
+        controllers::run(&config, &clients, lock, &mut registry, stop),
     );
-    let check = version_check::run(clients.calls.clone(), clients.server, stop);
-    controllers.start("API server version check", check);
+    let check = version_check::run(clients.calls.clone(), clients.server);
+    controllers.start_endless("API server version check", check);
     let servers = &mut process.servers;
     let stop = servers.stopping();
     if let Some(listener) = health {
@@ -200,7 +199,7 @@ async fn start_and_stop(
 
 /// A check that passes until the stop begins.
 fn readiness(stopping: CancellationToken) -> Endpoint {
-    Endpoint::new(names::READYZ).check("shutdown", StatusCode::SERVICE_UNAVAILABLE, move || {
+    Endpoint::new(names::READYZ).check("shutdown", move || {
         if stopping.is_cancelled() {
             return Err("the process is stopping".to_owned());
         }
@@ -209,21 +208,17 @@ fn readiness(stopping: CancellationToken) -> Endpoint {
 }
 
 fn log_start(config: &Config, clients: &Clients) {
-    let controllers: Vec<_> = config
-        .operators
-        .iter()
-        .map(|operator| operator.kind().controller_name())
-        .collect();
-    let namespaces: Vec<_> = config.watch_namespaces.iter().map(String::as_str).collect();
+    let controllers = config.operators.iter();
+    let controllers = controllers.map(|operator| operator.kind().controller_name());
+    let mut namespaces = Vec::from_iter(config.watch_namespaces.clone()).join(",");
+    if namespaces.is_empty() {
+        "*".clone_into(&mut namespaces);
+    }
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         server = clients.server,
-        controllers = controllers.join(","),
-        namespaces = if namespaces.is_empty() {
-            "*".to_owned()
-        } else {
-            namespaces.join(",")
-        },
+        controllers = Vec::from_iter(controllers).join(","),
+        namespaces,
         lease = config.leader_election.as_ref().map(|_| names::LEASE),
         max_concurrent_reconciles = config.max_concurrent_reconciles,
         max_replicas = config.settings.max_replicas,

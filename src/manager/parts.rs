@@ -1,36 +1,86 @@
-//! The parts of the process: named tasks that run until the process stops. The end of any part, by
-//! return, error or panic, stops the process; this file only reports which part ended and how.
+//! The parts of the process: named tasks that run until the process stops, in groups that stop together. The
+//! end of any part, by return, error or panic, stops the process; this file only reports which part ended and
+//! how.
 
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 use quartet_http::error_report;
 
-/// A set of running parts. Dropping it aborts them.
-#[derive(Debug, Default)]
-pub(super) struct Parts {
+use super::error::RunError;
+
+/// Parts that stop together. Dropping it aborts them.
+pub(super) struct Group {
+    /// Name of the phase in the log.
+    phase: &'static str,
+    /// Bound of the phase.
+    limit: Duration,
     tasks: JoinSet<Ended>,
     /// Names of the parts whose end has not been reported.
     running: Vec<&'static str>,
+    /// Cancelled when the group stops.
+    stopping: CancellationToken,
 }
 
 /// A part that ended.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Ended {
     /// Its name.
     pub(super) part: &'static str,
     /// Its error or panic; `None` if it returned without one.
-    pub(super) failure: Option<String>,
+    failure: Option<String>,
 }
 
-impl Parts {
+impl Group {
+    pub(super) fn new(phase: &'static str, limit: Duration) -> Self {
+        Self {
+            phase,
+            limit,
+            tasks: JoinSet::new(),
+            running: Vec::new(),
+            stopping: CancellationToken::new(),
+        }
+    }
+
+    /// The stop signal of its parts.
+    pub(super) fn stopping(&self) -> CancellationToken {
+        self.stopping.clone()
+    }
+
+    /// Starts a part, which ends soon after the signal of [`Group::stopping`].
+    pub(super) fn start<E>(
+        &mut self,
+        name: &'static str,
+        part: impl Future<Output = Result<(), E>> + Send + 'static,
+    ) where
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.start_on(&Handle::current(), name, part);
+    }
+
+    /// Starts a part that never ends by itself, and is dropped at the stop.
+    pub(super) fn start_endless<E>(
+        &mut self,
+        name: &'static str,
+        part: impl Future<Output = Result<(), E>> + Send + 'static,
+    ) where
+        E: Into<Box<dyn Error + Send + Sync>> + 'static,
+    {
+        let stopping = self.stopping();
+        let until_stop = async move { stopping.run_until_cancelled(part).await.unwrap_or(Ok(())) };
+        self.start(name, until_stop);
+    }
+
     /// Starts a part on `runtime`.
     pub(super) fn start_on<E>(
         &mut self,
@@ -64,16 +114,40 @@ impl Parts {
         Some(ended)
     }
 
-    /// Aborts the running parts at their next await point.
-    pub(super) fn abort(&mut self) {
+    /// Signals the parts to stop and waits for them. Aborts parts that exceed the bound. An error of a
+    /// part while it stops is an error of the process.
+    pub(super) async fn stop(&mut self) -> Result<(), RunError> {
+        let began = Instant::now();
+        self.stopping.cancel();
+        if self.running.is_empty() {
+            return Ok(());
+        }
+        let (phase, limit) = (self.phase, self.limit);
+        let mut died = None;
+        let all_ended = async {
+            while let Some(ended) = self.next_end().await {
+                if ended.failure.is_some() {
+                    tracing::error!(part = ended.part, "{ended}");
+                    died.get_or_insert(RunError::Died(ended.to_string()));
+                }
+            }
+        };
+        let in_time = timeout(limit, all_ended).await.is_ok();
+        let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if in_time {
+            tracing::info!(phase, took_ms, "stop phase completed");
+            return died.map_or(Ok(()), Err);
+        }
+        self.running.sort_unstable();
+        let running = self.running.join(", ");
+        tracing::error!(
+            phase,
+            took_ms,
+            running,
+            "stop phase timed out; its parts are aborted"
+        );
         self.tasks.abort_all();
-    }
-
-    /// The names of the parts that are still running, sorted.
-    pub(super) fn running(&self) -> Vec<&'static str> {
-        let mut names = self.running.clone();
-        names.sort_unstable();
-        names
+        Err(RunError::Stuck(running))
     }
 }
 
@@ -99,53 +173,25 @@ mod tests {
     use super::*;
 
     async fn only_end(part: impl Future<Output = io::Result<()>> + Send + 'static) -> String {
-        let mut parts = Parts::default();
-        parts.start_on(&Handle::current(), "lasting", pending::<io::Result<()>>());
-        parts.start_on(&Handle::current(), "brief", part);
-        let ended = parts.next_end().await.unwrap();
-        assert_eq!(parts.running(), ["lasting"]);
+        let mut group = Group::new("test", Duration::ZERO);
+        group.start("lasting", pending::<io::Result<()>>());
+        group.start("brief", part);
+        let ended = group.next_end().await.unwrap();
+        assert_eq!(group.running, ["lasting"]);
         ended.to_string()
     }
 
     #[tokio::test]
-    async fn a_part_that_returns_is_named() {
+    async fn a_part_that_ends_is_named_with_its_error_or_panic() {
         assert_eq!(
             only_end(async { Ok(()) }).await,
             "brief ended, though it should run for ever"
         );
-    }
-
-    #[tokio::test]
-    async fn a_part_that_fails_is_named_with_its_error() {
-        assert_eq!(
-            only_end(async { Err(io::Error::other("no luck")) }).await,
-            "brief failed: no luck"
-        );
-    }
-
-    #[tokio::test]
-    async fn a_part_that_panics_is_named_with_its_message() {
-        assert_eq!(
-            only_end(async { panic!("at {}", "noon") }).await,
-            "brief panicked: at noon"
-        );
-        assert_eq!(
-            only_end(async { panic!("plain") }).await,
-            "brief panicked: plain"
-        );
-    }
-
-    #[tokio::test]
-    async fn no_part_is_left_after_all_have_ended() {
-        let mut parts = Parts::default();
-        parts.start_on(&Handle::current(), "one", async { io::Result::Ok(()) });
-        parts.start_on(&Handle::current(), "two", async { io::Result::Ok(()) });
-        let mut ends = Vec::new();
-        while let Some(ended) = parts.next_end().await {
-            ends.push(ended.part);
-        }
-        ends.sort_unstable();
-        assert_eq!(ends, ["one", "two"]);
-        assert!(parts.running().is_empty());
+        let fails = async { Err(io::Error::other("no luck")) };
+        assert_eq!(only_end(fails).await, "brief failed: no luck");
+        let panics = async { panic!("at {}", "noon") };
+        assert_eq!(only_end(panics).await, "brief panicked: at noon");
+        let panics = async { panic!("plain") };
+        assert_eq!(only_end(panics).await, "brief panicked: plain");
     }
 }

@@ -90,11 +90,13 @@ where
         let is_logged = Level::DEBUG <= LevelFilter::current();
         let mut exchange = Exchange {
             counter: self.counter.clone(),
-            method: request.method().to_string(),
-            host: Arc::clone(&self.host),
+            labels: Labels {
+                code: NO_RESPONSE.to_owned(),
+                method: request.method().to_string(),
+                host: Arc::clone(&self.host),
+            },
             path: is_logged.then(|| request.uri().path().to_owned()),
             began: Instant::now(),
-            code: NO_RESPONSE.to_owned(),
             error: Some("the caller gave up".to_owned()),
         };
         // The span of the call that sends this request: kube's buffer runs in another task.
@@ -107,7 +109,7 @@ where
             let status = response.status();
             // Unsigned numbers become text in a trace.
             span.record("http.response.status_code", i64::from(status.as_u16()));
-            status.as_str().clone_into(&mut exchange.code);
+            status.as_str().clone_into(&mut exchange.labels.code);
             Ok(checked(response, is_watch))
         })
     }
@@ -117,28 +119,20 @@ where
 /// caller gives up, for example after a deadline.
 struct Exchange {
     counter: RequestCounter,
-    method: String,
-    /// Host and port of the API server.
-    host: Arc<str>,
+    labels: Labels,
     /// Its path without the query; `None` if requests are not logged.
     path: Option<String>,
     began: Instant,
-    /// Status of the response, or [`NO_RESPONSE`].
-    code: String,
     /// The reason if there is no response.
     error: Option<String>,
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        let labels = Labels {
-            code: std::mem::take(&mut self.code),
-            method: std::mem::take(&mut self.method),
-            host: Arc::clone(&self.host),
-        };
+        let Labels { method, code, .. } = &self.labels;
         if let Some(path) = &self.path {
             let took_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let (method, code, error) = (&labels.method, &labels.code, self.error.as_ref());
+            let error = self.error.as_ref();
             tracing::debug!(
                 method,
                 path,
@@ -148,7 +142,7 @@ impl Drop for Exchange {
                 "request to the API server"
             );
         }
-        self.counter.requests.get_or_create(&labels).inc();
+        self.counter.requests.get_or_create(&self.labels).inc();
     }
 }
 

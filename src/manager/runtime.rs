@@ -3,6 +3,7 @@
 use tokio::runtime::{Builder, Runtime};
 
 use super::error::RunError;
+use crate::budget::COMPUTATIONS;
 
 /// Maximum number of threads of the webhook server. More threads only cost memory on a machine with
 /// many cores.
@@ -22,6 +23,7 @@ pub(super) fn webhook_runtime() -> Result<Runtime, RunError> {
     build(
         Builder::new_multi_thread()
             .worker_threads(threads)
+            .max_blocking_threads(COMPUTATIONS)
             .thread_name("webhooks"),
     )
 }

@@ -3,17 +3,17 @@
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Debug;
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, IsTerminal as _};
 use std::panic::{self, PanicHookInfo};
 
 use opentelemetry_sdk::trace::SdkTracer;
-use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::dispatcher::{self, Dispatch};
 use tracing::field::Field;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload;
@@ -22,12 +22,6 @@ use tracing_subscriber::{Layer, Registry, fmt};
 
 use crate::config::LogFormat;
 use crate::trace_target::TRACES;
-use quartet_http::bounded::cut;
-
-/// Maximum bytes of a line. Some errors quote an answer of the API server, which may be longer.
-const LINE_BYTES: usize = 32 * 1024;
-/// Bytes that are written of a longer line.
-const BEGINNING_BYTES: usize = LINE_BYTES / 4;
 
 /// Changes the log level at run time.
 pub(super) struct LogControl {
@@ -59,15 +53,12 @@ pub(super) fn start(
     }
 }
 
-/// Lines in `format`, each written to a writer of its own.
-fn lines<W: Write + 'static>(
+/// Lines in `format`.
+fn lines(
     format: LogFormat,
-    writer: impl Fn() -> W + Send + Sync + 'static,
+    writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static,
 ) -> Box<dyn Layer<Registry> + Send + Sync> {
-    let lines = fmt::layer().with_writer(move || BoundedLine {
-        format,
-        writer: writer(),
-    });
+    let lines = fmt::layer().with_writer(writer);
     match format {
         LogFormat::Json => lines
             .json()
@@ -94,37 +85,6 @@ fn write_text(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> std:
         }
     }
     Ok(())
-}
-
-/// Writes a line, or the beginning of one that is longer than [`LINE_BYTES`].
-struct BoundedLine<W> {
-    format: LogFormat,
-    writer: W,
-}
-
-impl<W: Write> Write for BoundedLine<W> {
-    /// `line` is a whole line.
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if line.len() <= LINE_BYTES {
-            self.writer.write_all(line)?;
-        } else {
-            let text = String::from_utf8_lossy(line);
-            let beginning = cut(&text, BEGINNING_BYTES);
-            let mut shorter = match self.format {
-                LogFormat::Json => {
-                    json!({"message": "this line is too long", "beginning": beginning}).to_string()
-                }
-                LogFormat::Text => format!("{beginning}…"),
-            };
-            shorter.push('\n');
-            self.writer.write_all(shorter.as_bytes())?;
-        }
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.writer.flush()
-    }
 }
 
 /// Log lines, and traces if there is a `tracer`.
@@ -268,26 +228,6 @@ mod tests {
         let expected = r"it\u{9b} happened count=3 long=\n\u{1b}[2J";
         assert!(text.ends_with(&format!("{expected}\n")), "{text}");
         assert_eq!(text.lines().count(), 1, "{text}");
-    }
-
-    #[test]
-    fn a_long_line_is_replaced_by_its_beginning() {
-        for format in [LogFormat::Json, LogFormat::Text] {
-            let text = written(format, || {
-                let long = "\"\\ä".repeat(LINE_BYTES / 2);
-                tracing::info!(long, "it happened");
-                tracing::info!("short");
-            });
-            let [long, short] = text.lines().collect::<Vec<_>>()[..] else {
-                panic!("{text}");
-            };
-            assert!(long.len() <= LINE_BYTES && long.contains("it happened"));
-            assert!(short.contains("short"));
-            if format == LogFormat::Json {
-                let line: serde_json::Value = serde_json::from_str(long).unwrap();
-                assert_eq!(line["message"], "this line is too long");
-            }
-        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use http::Uri;
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Full};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -33,9 +33,6 @@ use quartet_http::error_report;
 pub(super) const LAST_EXPORT: Duration = Duration::from_millis(800);
 /// Default of `OTEL_EXPORTER_OTLP_TIMEOUT`.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum size of a response; collectors send short ones.
-const RESPONSE_BYTES: usize = 64 * 1024;
-
 /// Why traces cannot be exported with this configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum TracesError {
@@ -197,7 +194,7 @@ impl HttpClient for Collector {
         let exchange = async move {
             let response = client.request(request.map(Full::new)).await?;
             let (head, body) = response.into_parts();
-            let body = Limited::new(body, RESPONSE_BYTES).collect().await?;
+            let body = body.collect().await?;
             Ok::<_, HttpError>(Response::from_parts(head, body.to_bytes()))
         };
         let exchange = self

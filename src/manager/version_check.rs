@@ -2,11 +2,11 @@
 //! the informers connect and retry independently, so a manager may start before its API server.
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::time::Duration;
 
 use kube::Client;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
 use quartet_http::error_report;
 
@@ -16,47 +16,31 @@ const OLDEST_MINOR: u32 = 34;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Logs each failure to reach the API server, and then the success; then waits for the stop.
-pub(super) async fn run(
-    client: Client,
-    server: String,
-    stop: CancellationToken,
-) -> Result<(), Infallible> {
-    stop.run_until_cancelled(ask_until_answered(&client, &server))
-        .await;
-    stop.cancelled().await;
-    Ok(())
-}
-
-async fn ask_until_answered(client: &Client, server: &str) {
+/// Logs each failure to reach the API server, and then the success. Never ends.
+pub(super) async fn run(client: Client, server: String) -> Result<(), Infallible> {
     let mut pause = FIRST_PAUSE;
-    loop {
+    let version = loop {
         match client.apiserver_version().await {
-            Ok(version) => {
-                let known = minor(&version.minor);
-                tracing::info!(server, version = version.git_version, "API server reached");
-                if known.is_some_and(|minor| minor < OLDEST_MINOR) {
-                    tracing::warn!(
-                        server,
-                        version = version.git_version,
-                        "this API server is older than the oldest supported one, 1.{OLDEST_MINOR}"
-                    );
-                }
-                return;
-            }
+            Ok(version) => break version,
             Err(error) => {
-                let retry_seconds = pause.as_secs();
-                tracing::warn!(
-                    server,
-                    error = error_report(&error),
-                    retry_seconds,
-                    "cannot reach the API server"
-                );
+                let (error, retry_seconds) = (error_report(&error), pause.as_secs());
+                tracing::warn!(server, error, retry_seconds, "cannot reach the API server");
             }
         }
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
+    };
+    let is_old = minor(&version.minor).is_some_and(|minor| minor < OLDEST_MINOR);
+    let version = version.git_version;
+    tracing::info!(server, version, "API server reached");
+    if is_old {
+        tracing::warn!(
+            server,
+            version,
+            "this API server is older than the oldest supported one, 1.{OLDEST_MINOR}"
+        );
     }
+    pending().await
 }
 
 /// The number in a minor version, which some providers write as `34+`.

@@ -4,21 +4,18 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio_util::sync::CancellationToken;
 
 use super::cluster::Clients;
 use super::error::RunError;
 use super::health::Endpoint;
 use super::namespace::pod_namespace;
-use super::supervise::{BEHIND_A_SERVICE, Group};
-use crate::certificates::{
-    self, Registered, Resolver, SECRET, SelfManaged, directory, self_managed,
-};
+use super::parts::Group;
+use super::supervise::BEHIND_A_SERVICE;
+use crate::certificates::{self, Registered, SECRET, SelfManaged, directory, self_managed};
 use crate::config::{CertificateSource, Config};
 use crate::names;
 use crate::operators::OPERATORS;
@@ -39,52 +36,8 @@ pub(super) fn start(
 ) -> Result<Endpoint, RunError> {
     let metrics = webhook::Metrics::register(registry);
     let of_certificate = reads.of("webhook", registry);
-    let resolver = start_source(config, clients, of_certificate, group);
-    // All kinds, whichever controllers run: stored objects of all kinds must be readable.
-    let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
-    let handlers = Handlers::new(&kinds, config.settings.max_replicas, &metrics);
-    let certificates = Arc::clone(&resolver);
-    let (minimum, stop) = (config.tls_min_version, group.stopping().cancelled_owned());
-    let listener = listener.into_std().and_then(|listener| {
-        let _context = runtime.enter();
-        TcpListener::from_std(listener)
-    });
-    let listener = listener.map_err(RunError::system("move a listener to another runtime"))?;
-    group.parts.start_on(
-        runtime,
-        "webhook server",
-        serve(
-            listener,
-            certificates,
-            minimum,
-            handlers,
-            BEHIND_A_SERVICE,
-            stop,
-        ),
-    );
-    Ok(checked(ready, resolver))
-}
-
-/// Adds to `ready` that the served certificate is valid now.
-fn checked(ready: Endpoint, resolver: Arc<Resolver>) -> Endpoint {
-    ready.check("webhook", StatusCode::INTERNAL_SERVER_ERROR, move || {
-        resolver.check_at(Timestamp::now())
-    })
-}
-
-fn start_source(
-    config: &Config,
-    clients: &Clients,
-    metrics: certificates::Metrics,
-    group: &mut Group,
-) -> Arc<Resolver> {
-    let name = "webhook certificates";
-    match &config.certificates {
-        CertificateSource::Directory(files) => {
-            let (resolver, run) = directory(files.clone(), metrics);
-            group.start(name, until(group.stopping(), run));
-            resolver
-        }
+    let (resolver, run) = match &config.certificates {
+        CertificateSource::Directory(files) => directory(files.clone(), of_certificate),
         CertificateSource::SelfManaged => {
             let crds = OPERATORS.iter().map(|operator| operator.kind().crd_name());
             let options = SelfManaged {
@@ -94,11 +47,24 @@ fn start_source(
                 registered: Registered::all(crds, names::WEBHOOK_CONFIGURATION),
             };
             let (calls, watches) = (clients.calls.clone(), clients.watches.clone());
-            let (resolver, run) = self_managed(options, calls, watches, metrics);
-            group.start(name, until(group.stopping(), run));
-            resolver
+            self_managed(options, calls, watches, of_certificate)
         }
-    }
+    };
+    group.start_endless("webhook certificates", run);
+    // All kinds, whichever controllers run: stored objects of all kinds must be readable.
+    let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
+    let handlers = Handlers::new(&kinds, config.settings.max_replicas, &metrics);
+    let listener = listener.into_std().and_then(|listener| {
+        let _context = runtime.enter();
+        TcpListener::from_std(listener)
+    });
+    let listener = listener.map_err(RunError::system("move a listener to another runtime"))?;
+    let certificates = Arc::clone(&resolver);
+    let (minimum, stop) = (config.tls_min_version, group.stopping().cancelled_owned());
+    let stopping = BEHIND_A_SERVICE;
+    let server = serve(listener, certificates, minimum, handlers, stopping, stop);
+    group.start_on(runtime, "webhook server", server);
+    Ok(ready.check("webhook", move || resolver.check_at(Timestamp::now())))
 }
 
 /// The namespace of this pod, or the default namespace of the installation.
@@ -106,51 +72,12 @@ fn own_namespace() -> String {
     pod_namespace().unwrap_or_else(|| names::NAMESPACE.to_owned())
 }
 
-/// Runs `run`, which never ends by itself, until the stop.
-pub(super) async fn until<E>(
-    stop: CancellationToken,
-    run: impl Future<Output = Result<(), E>>,
-) -> Result<(), E> {
-    stop.run_until_cancelled(run).await.unwrap_or(Ok(()))
-}
-
 #[cfg(test)]
 mod tests {
-    use axum::body::Body;
-    use axum::http::Request;
-    use tower::ServiceExt as _;
-
     use super::*;
-    use crate::certificates::in_memory;
-    use crate::manager::health;
-
-    /// The status of readiness with the certificate of `resolver`.
-    async fn status(resolver: &Arc<Resolver>) -> StatusCode {
-        let ready = checked(Endpoint::new("readyz"), Arc::clone(resolver));
-        let request = Request::get("/readyz").body(Body::empty()).unwrap();
-        let answer = health::router([ready]).oneshot(request).await;
-        answer.unwrap().status()
-    }
 
     #[test]
     fn outside_of_a_pod_the_namespace_is_that_of_the_installation() {
         assert_eq!(own_namespace(), names::NAMESPACE);
-    }
-
-    #[tokio::test]
-    async fn a_process_with_webhooks_is_ready_when_it_serves_a_valid_certificate() {
-        let files = crate::certificates::Files {
-            certificate: "/nowhere/tls.crt".into(),
-            key: "/nowhere/tls.key".into(),
-        };
-        let (none, _) = directory(files, certificates::Metrics::default());
-        assert_eq!(status(&none).await, StatusCode::INTERNAL_SERVER_ERROR);
-        let (resolver, run) = in_memory(vec!["a".to_owned()], certificates::Metrics::default());
-        let run = tokio::spawn(run);
-        while resolver.validity().is_none() {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(status(&resolver).await, StatusCode::OK);
-        run.abort();
     }
 }

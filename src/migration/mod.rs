@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
-use kube::core::{ObjectMeta, PartialObjectMeta};
+use kube::core::PartialObjectMeta;
+use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -158,14 +158,8 @@ impl<'a> Migration<'a> {
             let page = page.map_err(report)?;
             for object in page.items {
                 managers.count(self.kind, &object.metadata);
-                let ObjectMeta {
-                    namespace,
-                    name,
-                    resource_version,
-                    ..
-                } = object.metadata;
-                let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
-                objects.push((namespace, name, resource_version));
+                let namespace = object.namespace().unwrap_or_default();
+                objects.push((namespace, object.name_any(), object.resource_version()));
             }
             position.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
             if position.continue_token.is_none() {

@@ -135,14 +135,6 @@ mod tests {
     }
 
     #[test]
-    fn a_crd_in_its_form_has_a_list_of_versions() {
-        let crd = stored(&["v1alpha1", "v1"]);
-        assert_eq!(stored_versions(&KIND, &crd).unwrap(), ["v1alpha1", "v1"]);
-        let unknown = crd::both_versions(&KIND);
-        assert_eq!(stored_versions(&KIND, &unknown).unwrap().len(), 0);
-    }
-
-    #[test]
     fn objects_with_entries_in_the_original_version_are_counted_with_their_managers() {
         let mut managers = Managers::default();
         for entries in [

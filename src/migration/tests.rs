@@ -201,23 +201,6 @@ async fn one_object_that_cannot_be_rewritten_keeps_the_list_and_hinders_no_other
     assert_eq!(server.sent(&format!("PATCH {CRD}")), Vec::<String>::new());
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_outage_is_waited_out_and_a_long_one_ends_it() {
-    let name = of(REWRITE, "a");
-    let short = (0..5).fold(Server::default(), |server, _| {
-        server.answers(&name, rejected(503))
-    });
-    short.migrate().await.unwrap();
-    assert_eq!(short.sent(&name).len(), 6);
-
-    let long = (0..100).fold(Server::default(), |server, _| {
-        server.answers(&name, rejected(500))
-    });
-    let error = long.migrate().await.unwrap_err();
-    assert_eq!(error, "cannot rewrite Memcached n/a: no");
-    assert_eq!(long.sent(&name).len(), 8);
-}
-
 /// A later run begins with a new list.
 #[tokio::test(start_paused = true)]
 async fn an_expired_list_ends_it_before_an_object_is_rewritten() {

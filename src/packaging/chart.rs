@@ -10,25 +10,6 @@ use super::manifest::{Manifest, ManifestError};
 use super::release::{Operand, Release, image_parts};
 use super::template::{self, config_text};
 
-/// The files in `chart`.
-const HAND_WRITTEN: [&str; 15] = [
-    ".helmignore",
-    "Chart.yaml",
-    "values.yaml",
-    "values.schema.json",
-    "templates/NOTES.txt",
-    "templates/_helpers.tpl",
-    "templates/certificates.yaml",
-    "templates/crds.yaml",
-    "templates/manager.yaml",
-    "templates/metrics.yaml",
-    "templates/monitoring.yaml",
-    "templates/network-policy.yaml",
-    "templates/rbac.yaml",
-    "templates/user-roles.yaml",
-    "templates/webhooks.yaml",
-];
-
 /// The files of `config` that the templates read, with the same paths below `files`.
 const COPIED: [&str; 8] = [
     "rbac/role.yaml",
@@ -52,7 +33,7 @@ pub(super) fn files(
 ) -> Result<Vec<Manifest>, ManifestError> {
     let fields = fields(release);
     let mut files = Vec::new();
-    for path in HAND_WRITTEN {
+    for path in template::list("chart")? {
         let text = template::text(&format!("chart/{path}"), &fields)?;
         files.push(Manifest::new(path, text));
     }

@@ -29,23 +29,6 @@ pub use manifest::{Manifest, ManifestError};
 pub use olm::community;
 pub use release::{Release, ReleaseError};
 
-/// The files of `config` that have a template in `src/packaging/config`.
-const TEMPLATES: [&str; 13] = [
-    "manager/release_patch.yaml",
-    "migrate-storage/release_patch.yaml",
-    "migrate-storage/role.yaml",
-    "namespaced/role.yaml",
-    "olm/catalog_source.yaml",
-    "olm/subscription.yaml",
-    "olm-v1/cluster_catalog.yaml",
-    "olm-v1/cluster_extension.yaml",
-    "olm-v1/cluster_role.yaml",
-    "olm-v1/role.yaml",
-    "rbac/role.yaml",
-    "rbac-self-managed/webhook_certificate_role.yaml",
-    "rbac-self-managed/webhook_registration_role.yaml",
-];
-
 /// Every generated file under `config/`, in a stable order. The other files there are written by
 /// hand.
 ///
@@ -68,9 +51,9 @@ pub fn manifests(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     for (name, rules) in rbac::rules().into_iter().chain(olm::installer_rules()?) {
         fields[name] = rules.into();
     }
-    for path in TEMPLATES {
+    for path in template::list("config")? {
         let template = format!("config/{path}");
-        manifests.push(template::manifest(path, &template, &fields)?);
+        manifests.push(template::manifest(&path, &template, &fields)?);
     }
     Ok(manifests)
 }

@@ -29,21 +29,13 @@ pub struct Release {
     pub channels: Vec<String>,
     /// The default channel.
     pub default_channel: String,
-    /// The platforms of the manager's image, e.g. `linux/amd64`.
-    pub platforms: Vec<Platform>,
+    /// The processor architectures of the manager's image, with Go's names, e.g. `amd64`. Its operating
+    /// system is Linux.
+    pub architectures: Vec<String>,
     /// The operand images, in the order of the list of operators.
     pub operands: Vec<Operand>,
     /// Every earlier version, oldest first.
     pub earlier: Vec<String>,
-}
-
-/// An operating system and a processor architecture, with Go's names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Platform {
-    /// E.g. `linux`.
-    pub os: String,
-    /// E.g. `amd64`.
-    pub architecture: String,
 }
 
 /// A default image of the pods of a kind.
@@ -67,17 +59,12 @@ pub enum ReleaseError {
          or set SOURCE_DATE_EPOCH"
     )]
     Date(String),
-    /// Not `os/architecture`.
-    #[error("{0:?} is not a platform: give os/architecture, e.g. linux/amd64")]
+    /// Not `linux/architecture`.
+    #[error("{0:?} is not a platform: give linux/architecture, e.g. linux/amd64")]
     Platform(String),
     /// The default channel is not one of the channels.
-    #[error("the default channel {default:?} is none of the channels {channels}")]
-    DefaultChannel {
-        /// The default.
-        default: String,
-        /// The channels.
-        channels: String,
-    },
+    #[error("the default channel {0:?} is none of the channels {1}")]
+    DefaultChannel(String, String),
 }
 
 impl Release {
@@ -118,7 +105,7 @@ impl Release {
             catalog_following: format!("{}-catalog:v{major}.{minor}", project().images),
             default_channel: channels.first().cloned().unwrap_or_default(),
             channels,
-            platforms: platforms("linux/amd64,linux/arm64")?,
+            architectures: ["amd64", "arm64"].map(str::to_owned).to_vec(),
             operands: images.map(operand).collect(),
             earlier,
         })
@@ -132,33 +119,9 @@ impl Release {
         Self::new(env!("CARGO_PKG_VERSION"), changelog, None)
     }
 
-    /// Checks that the default channel is one of the channels.
-    ///
-    /// # Errors
-    /// [`ReleaseError::DefaultChannel`]: it is not.
-    pub fn check_channels(&self) -> Result<(), ReleaseError> {
-        match self.channels.contains(&self.default_channel) {
-            true => Ok(()),
-            false => Err(ReleaseError::DefaultChannel {
-                default: self.default_channel.clone(),
-                channels: self.channels.join(", "),
-            }),
-        }
-    }
-
     /// Name of its ClusterServiceVersion.
     pub fn csv_name(&self) -> String {
         csv_name(&self.version)
-    }
-
-    /// The processor architectures of its platforms, without duplicates.
-    pub fn architectures(&self) -> Vec<&str> {
-        without_duplicates(self.platforms.iter().map(|it| it.architecture.as_str()))
-    }
-
-    /// The operating systems of its platforms, without duplicates.
-    pub fn systems(&self) -> Vec<&str> {
-        without_duplicates(self.platforms.iter().map(|it| it.os.as_str()))
     }
 
     /// The images that its pods run, with their purposes.
@@ -200,8 +163,7 @@ impl Release {
             "CHANNELS": self.channels,
             "CHANNEL_LIST": self.channels.join(","),
             "DEFAULT_CHANNEL": self.default_channel,
-            "ARCHITECTURES": self.architectures(),
-            "SYSTEMS": self.systems(),
+            "ARCHITECTURES": self.architectures,
             "OPERAND_VARIABLES": variables.collect::<Vec<_>>(),
             "RELATED_IMAGES": related.collect::<Vec<_>>(),
             "DISCONNECTED": disconnected.to_string(),
@@ -249,20 +211,18 @@ impl Operand {
     }
 }
 
-/// The platforms in a list such as `linux/amd64,linux/arm64`.
+/// The architectures in a list of platforms such as `linux/amd64,linux/arm64`.
 ///
 /// # Errors
-/// [`ReleaseError::Platform`]: one is not `os/architecture`.
-pub fn platforms(list: &str) -> Result<Vec<Platform>, ReleaseError> {
-    let is_word = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_alphanumeric());
-    let platform = |text: &str| match text.split_once('/') {
-        Some((os, architecture)) if is_word(os) && is_word(architecture) => Ok(Platform {
-            os: os.to_owned(),
-            architecture: architecture.to_owned(),
-        }),
-        _ => Err(ReleaseError::Platform(text.to_owned())),
+/// [`ReleaseError::Platform`]: one is not `linux/architecture`.
+pub fn architectures(platforms: &str) -> Result<Vec<String>, ReleaseError> {
+    let is_word = |it: &&str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_alphanumeric());
+    let architecture = |platform: &str| {
+        let architecture = platform.strip_prefix("linux/").filter(is_word);
+        let architecture = architecture.map(str::to_owned);
+        architecture.ok_or_else(|| ReleaseError::Platform(platform.to_owned()))
     };
-    list.split(',').map(platform).collect()
+    platforms.split(',').map(architecture).collect()
 }
 
 /// The three numbers of a version, for comparison. Pre-releases are not published.

@@ -20,6 +20,24 @@ pub(super) fn read(path: &str) -> Result<String, ManifestError> {
         .map_err(ManifestError::on("read", path))
 }
 
+/// The paths of all files below a folder of `src/packaging`, relative to it and in order.
+pub(super) fn list(folder: &str) -> Result<Vec<String>, ManifestError> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/packaging");
+    let (mut folders, mut files) = (vec![root.join(folder)], Vec::new());
+    while let Some(path) = folders.pop() {
+        let entries = path.read_dir().map_err(ManifestError::on("read", folder))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if let Ok(path) = path.strip_prefix(root.join(folder)) {
+                files.push(path.to_string_lossy().into_owned());
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
 /// The text of a template in `src/packaging`, filled in.
 pub(super) fn text(template: &str, fields: &Value) -> Result<String, ManifestError> {
     Ok(fill_text(

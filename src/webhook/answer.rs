@@ -32,11 +32,8 @@ pub(super) struct Answer {
 pub(super) fn failure(code: StatusCode, message: &str) -> Status {
     let reason = match code {
         StatusCode::BAD_REQUEST | StatusCode::LENGTH_REQUIRED => "BadRequest",
-        StatusCode::NOT_FOUND => "NotFound",
-        StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
         StatusCode::REQUEST_TIMEOUT => "Timeout",
         StatusCode::PAYLOAD_TOO_LARGE => "RequestEntityTooLarge",
-        StatusCode::UNSUPPORTED_MEDIA_TYPE => "UnsupportedMediaType",
         StatusCode::UNPROCESSABLE_ENTITY => "Invalid",
         StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
         _ => "InternalError",
@@ -126,12 +123,9 @@ mod tests {
     fn a_rejection_is_a_status_whose_reason_is_that_of_its_code() {
         for (code, reason) in [
             (400, "BadRequest"),
-            (404, "NotFound"),
-            (405, "MethodNotAllowed"),
             (408, "Timeout"),
             (411, "BadRequest"),
             (413, "RequestEntityTooLarge"),
-            (415, "UnsupportedMediaType"),
             (422, "Invalid"),
             (500, "InternalError"),
             (503, "ServiceUnavailable"),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::HttpBody as _;
 use axum::extract::Request;
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::routing::post;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -23,7 +23,7 @@ use super::metrics::{Metrics, UNKNOWN};
 use super::{conversion, paths, review};
 use crate::api::Kind;
 use crate::api::conversion::other;
-use crate::budget::{ADMISSION_BODY, CALL_BYTES, COMPUTATIONS, CONVERSION_BODY, CONVERSION_SHARES};
+use crate::budget::{ADMISSION_BODY, CALL_BYTES, CONVERSION_BODY, CONVERSION_SHARES};
 use crate::log_limit::LogLimit;
 use crate::trace_target::{TRACES, adopt};
 use quartet_http::bounded::shortened;
@@ -47,8 +47,6 @@ struct Endpoint {
     metrics: Metrics,
     /// Bytes of the bodies and answers of all endpoints.
     memory: Arc<Semaphore>,
-    /// Permits of all endpoints to compute answers to large bodies.
-    computations: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -78,7 +76,6 @@ impl Handlers {
         }
         tasks.push((paths::CONVERT.to_owned(), Task::Convert(kinds.to_vec())));
         let memory = Arc::new(Semaphore::new(CALL_BYTES));
-        let computations = Arc::new(Semaphore::new(COMPUTATIONS));
         let endpoints = tasks.into_iter().map(|(path, task)| {
             for code in [200, 500, 503] {
                 metrics.requests(&path, code);
@@ -90,7 +87,6 @@ impl Handlers {
                 task,
                 metrics: metrics.clone(),
                 memory: Arc::clone(&memory),
-                computations: Arc::clone(&computations),
             })
         });
         Self {
@@ -116,12 +112,6 @@ impl Handlers {
             router = router.route(path, post(move |request| call(endpoint, request)));
         }
         router
-            .fallback(async || {
-                Answer::rejection(StatusCode::NOT_FOUND, "there is no such endpoint")
-            })
-            .method_not_allowed_fallback(async || {
-                Answer::rejection(StatusCode::METHOD_NOT_ALLOWED, "reviews are sent by POST")
-            })
     }
 }
 
@@ -142,7 +132,12 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Answer {
     let peer = request.extensions().get::<SocketAddr>().copied();
     let declared = request.body().size_hint().exact();
     let answered = async {
-        match read(&endpoint, request, declared).await {
+        let (limit, shares) = match endpoint.task {
+            Task::Admit(_) => (ADMISSION_BODY, 1),
+            Task::Convert(_) => (CONVERSION_BODY, CONVERSION_SHARES),
+        };
+        let body = request.into_body();
+        match body::read(&endpoint.memory, body, declared, limit, shares).await {
             Ok(received) => answer(&endpoint, received).await,
             Err(rejection) => rejection,
         }
@@ -162,30 +157,6 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Answer {
     answer
 }
 
-/// Reads the body of a request with valid headers. `declared` is its Content-Length.
-async fn read(
-    endpoint: &Endpoint,
-    request: Request,
-    declared: Option<u64>,
-) -> Result<Received, Answer> {
-    let (parts, body) = request.into_parts();
-    let header = |name| parts.headers.get(name)?.to_str().ok();
-    let media_type = header(header::CONTENT_TYPE).unwrap_or_default();
-    let (media_type, _) = media_type.split_once(';').unwrap_or((media_type, ""));
-    let encoding = header(header::CONTENT_ENCODING).unwrap_or("identity");
-    let is_json = media_type.trim().eq_ignore_ascii_case("application/json");
-    if !is_json || !encoding.eq_ignore_ascii_case("identity") {
-        let message = "reviews are sent as application/json, without a Content-Encoding";
-        let code = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        return Err(Answer::rejection(code, message));
-    }
-    let (limit, shares) = match endpoint.task {
-        Task::Admit(_) => (ADMISSION_BODY, 1),
-        Task::Convert(_) => (CONVERSION_BODY, CONVERSION_SHARES),
-    };
-    body::read(&endpoint.memory, body, declared, limit, shares).await
-}
-
 /// The answer to a body.
 async fn answer(endpoint: &Arc<Endpoint>, received: Received) -> Answer {
     let Received { text, memory } = received;
@@ -193,11 +164,10 @@ async fn answer(endpoint: &Arc<Endpoint>, received: Received) -> Answer {
         return endpoint.answer(&text).holding(memory);
     }
     let computing = Arc::clone(endpoint);
-    let permit = Arc::clone(&endpoint.computations).acquire_owned().await;
     // The thread holds the memory, because it does not end if the client disconnects.
     let computed = spawn_blocking(move || {
         let answer = computing.answer(&text);
-        drop((text, permit));
+        drop(text);
         answer.holding(memory)
     });
     computed.await.unwrap_or_else(|_| {
@@ -245,20 +215,14 @@ impl Endpoint {
     /// Returns the result of `answer`, or a review with this uid if it panics. It shares no state that a
     /// panic could leave inconsistent.
     fn guarded(&self, uid: &str, answer: impl FnOnce() -> Answer) -> Answer {
-        catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
-            static PANICKED: LogLimit = LogLimit::new();
-            if let Some(omitted) = PANICKED.admit() {
-                tracing::error!(path = self.path, omitted, "a webhook call panicked");
+        catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| match self.task {
+            Task::Admit(_) => {
+                self.metrics.admission_panics.inc();
+                admission::panicked(uid)
             }
-            match self.task {
-                Task::Admit(_) => {
-                    self.metrics.admission_panics.inc();
-                    admission::panicked(uid)
-                }
-                Task::Convert(_) => {
-                    self.metrics.conversion_panics.inc();
-                    conversion::failed(uid, "internal error occurred during conversion")
-                }
+            Task::Convert(_) => {
+                self.metrics.conversion_panics.inc();
+                conversion::failed(uid, "internal error occurred during conversion")
             }
         })
     }
@@ -327,7 +291,6 @@ mod tests {
         for (round, omitted) in [(1, 0), (2, 2)] {
             let calls = (0..3).map(|_| {
                 let request = axum::http::Request::post(&convert.path)
-                    .header(header::CONTENT_TYPE, "application/json")
                     .body(Body::from(vec![0; CONVERSION_BODY]));
                 call(Arc::clone(convert), request.unwrap())
             });

@@ -36,7 +36,7 @@ fn while_the_api_server_is_down_metrics_are_denied_and_one_log_line_says_why() {
         assert!(!body.contains("process_"), "{body}");
     }
     let line = running.log_line(&["cannot review access to the metrics"]);
-    assert!(line.contains("TokenReview"), "{line}");
+    assert!(line.contains("refused"), "{line}");
     running.signal("-TERM");
     running.wait();
     let rest = running.rest_of_log();

@@ -156,9 +156,12 @@ impl ReleaseFlags {
                 setting.clone_from(given);
             }
         }
-        release.check_channels()?;
+        if !release.channels.contains(&release.default_channel) {
+            let (default, channels) = (release.default_channel, release.channels.join(", "));
+            return Err(ReleaseError::DefaultChannel(default, channels).into());
+        }
         if !self.platforms.is_empty() {
-            release.platforms = release::platforms(&self.platforms)?;
+            release.architectures = release::architectures(&self.platforms)?;
         }
         if self.use_image_digests {
             digests::resolve(&mut release)?;

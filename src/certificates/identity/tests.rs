@@ -16,7 +16,10 @@ pub(in crate::certificates) fn pair_for(
     not_after: Timestamp,
 ) -> (String, String) {
     let key = KeyPair::generate().unwrap();
-    let validity = (offset(not_before).unwrap(), offset(not_after).unwrap());
+    let validity = Validity {
+        not_before,
+        not_after,
+    };
     let certificate = parameters("test", vec![name.to_owned()], validity)
         .unwrap()
         .self_signed(&key)

@@ -42,15 +42,6 @@ fn keys_of_every_notation_are_read() {
 }
 
 #[test]
-fn a_key_that_is_read_but_cannot_sign_is_rejected() {
-    let (chain, key) = (
-        include_str!("../testdata/rsa.crt"),
-        include_str!("../testdata/rsa.damaged.key"),
-    );
-    assert!(rejected(chain, key).starts_with(UNUSABLE_KEY));
-}
-
-#[test]
 fn a_chain_is_served_whole_and_judged_by_its_first_certificate() {
     let (leaf, key) = pair();
     let chain = format!(
@@ -152,22 +143,6 @@ fn both_ends_are_valid_and_the_seconds_around_them_are_not() {
     assert!(!validity.contains(from - second) && !validity.contains(to + second));
 }
 
-/// In place of any field. yasna 0.6 adds such a length to its position without a check.
-#[test]
-fn lengths_near_64_bits_are_no_panic() {
-    let bytes = certificate_for(at("2026-01-01T00:00:00Z"), at("2027-01-01T00:00:00Z"));
-    assert!(Validity::of(&bytes).is_some());
-    for place in 0..bytes.len() - 10 {
-        for last in [0x00, 0x7f, 0xe0, 0xff] {
-            let mut bytes = bytes.clone();
-            bytes[place + 1] = 0x88;
-            bytes[place + 2..place + 9].fill(0xff);
-            bytes[place + 9] = last;
-            let _ = Validity::of(&bytes);
-        }
-    }
-}
-
 /// A certificate whose last date is these bytes.
 fn until(bytes: &[u8; 15]) -> Vec<u8> {
     let mut certificate = certificate_for(at("2026-01-01T00:00:00Z"), at("9999-12-30T21:23:16Z"));
@@ -178,33 +153,10 @@ fn until(bytes: &[u8; 15]) -> Vec<u8> {
     certificate
 }
 
-/// yasna 0.6 panics for this one.
-#[test]
-fn a_date_with_an_offset_is_no_date_and_no_panic() {
-    assert_eq!(Validity::of(&until(b"9999123123-16;Z")), None);
-}
-
 #[test]
 fn a_certificate_that_never_expires_is_valid_to_the_last_time() {
     let validity = Validity::of(&until(b"99991231235959Z")).unwrap();
     assert_eq!(validity.not_before, at("2026-01-01T00:00:00Z"));
     assert_eq!(validity.not_after, Timestamp::MAX);
     assert!(validity.contains(at("9999-12-30T21:00:00Z")));
-}
-
-proptest! {
-    #[test]
-    fn garbage_is_no_certificate_and_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        prop_assert_eq!(Validity::of(&bytes), None);
-    }
-
-    #[test]
-    fn a_damaged_certificate_is_no_panic(cut in 0_usize..600, place in 0_usize..600, value: u8) {
-        let mut bytes = certificate_for(at("2026-01-01T00:00:00Z"), at("2027-01-01T00:00:00Z"));
-        if let Some(byte) = bytes.get_mut(place) {
-            *byte = value;
-        }
-        bytes.truncate(cut);
-        let _ = Validity::of(&bytes);
-    }
 }

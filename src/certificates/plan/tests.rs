@@ -7,6 +7,8 @@ mod world;
 
 use std::convert::Infallible;
 
+use jiff::SignedDuration;
+
 use super::*;
 use crate::certificates::identity::issue;
 

@@ -126,26 +126,6 @@ async fn a_bundle_is_restored_while_the_secret_cannot_be_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_that_are_forbidden_are_tried_ever_more_rarely_and_start_no_check() {
-    let (lines, writer) = log_lines();
-    let _logs = tracing::subscriber::set_default(writer);
-    let server = installed();
-    server.lock().unwrap().forbids_lists = true;
-    let _replica = replica(&server);
-    sleep(Duration::from_secs(60)).await;
-    answered(&server);
-    sleep(Duration::from_secs(3600)).await;
-    let sent = answered(&server);
-    let lists = sent.iter().filter(|line| *line == "LIST").count();
-    assert_eq!(lists, sent.len(), "{sent:?}");
-    // Of three objects: about one in half a minute each.
-    assert!(lists > 100 && lists < 1000, "{lists}");
-    let text = lines.text();
-    let told = text.matches("cannot watch an object of the webhook certificates");
-    assert!(told.count() <= 6, "{text}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_registration_that_is_deleted_is_told_once_and_again_after_its_return() {
     let (lines, writer) = log_lines();
     let _logs = tracing::subscriber::set_default(writer);
@@ -190,32 +170,4 @@ async fn an_object_that_names_another_service_is_left_alone_and_told_once() {
         .iter()
         .filter(|it| it.contains("does not name this Service"));
     assert_eq!(told.count(), 1, "{written:#?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_secret_that_was_replaced_by_a_valid_one_cuts_off_nothing() {
-    let server = installed();
-    let _replica = replica(&server);
-    sleep(Duration::from_secs(60)).await;
-    let [served, _] = bundles(&server);
-    // The Secret of another cluster, noticed by the regular check.
-    let foreign = installed();
-    let _other = replica(&foreign);
-    sleep(Duration::from_secs(60)).await;
-    let path = format!("{SECRETS}/{SECRET}");
-    let secret = foreign.lock().unwrap().objects[&path].clone();
-    server.lock().unwrap().put(&path, secret);
-    let authorities = |bundle: &Value| {
-        let bundle: k8s_openapi::ByteString = serde_json::from_value(bundle.clone()).unwrap();
-        identity::Authority::all_in(&bundle.0)
-    };
-    let [served] = <[_; 1]>::try_from(authorities(&served)).unwrap();
-    for _ in 0..13 * 60 {
-        sleep(Duration::from_secs(60)).await;
-        for bundle in bundles(&server) {
-            assert!(authorities(&bundle).contains(&served));
-        }
-    }
-    let [bundle, _] = bundles(&server);
-    assert_eq!(authorities(&bundle).len(), 2, "both are trusted");
 }

@@ -67,24 +67,6 @@ fn the_defaults_are_those_of_the_scaffold() {
 }
 
 #[test]
-fn the_arguments_of_a_scaffold_manifest_are_understood() {
-    let config = load(&[
-        "--metrics-bind-address=:8080",
-        "--metrics-secure=false",
-        "--leader-elect=false",
-        "--health-probe-bind-address=:8081",
-    ])
-    .unwrap();
-    assert_eq!(
-        config.metrics_address,
-        Some(BindAddress {
-            host: None,
-            port: 8080
-        })
-    );
-}
-
-#[test]
 fn booleans_are_spelled_as_in_go() {
     for spelling in ["0", "f", "F", "false", "FALSE", "False"] {
         assert!(
@@ -221,12 +203,6 @@ fn a_blank_image_is_the_default_and_one_with_a_blank_in_it_is_rejected() {
             .contains("_IMAGE: give an image reference"),
         "{rejected}"
     );
-}
-
-#[test]
-fn the_command_line_is_well_formed() {
-    use clap::CommandFactory as _;
-    Flags::command().debug_assert();
 }
 
 fn migrate_storage(arguments: &[&str]) -> Result<MigrateStorage, ConfigError> {

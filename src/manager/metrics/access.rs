@@ -9,16 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use kube::Client;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::task::JoinError;
+use tokio::time::{Instant, sleep};
 
-use super::reviews::{DEADLINE, ReviewError, authenticate, authorize};
-use crate::names::METRICS_PATH;
+use super::reviews::{Decision, decide};
+use quartet_http::error_report;
 
 /// How long a client that may read is not reviewed again.
 const ALLOW_TTL: Duration = Duration::from_secs(60);
@@ -34,21 +35,11 @@ const MAX_TOKEN_BYTES: usize = 16 * 1024;
 /// Decides who may read the metrics.
 pub(super) struct Access {
     client: Client,
-    /// The decisions, each with the end of its validity, by a digest of verb and token. Tokens are not stored.
+    /// The decisions, each with the end of its validity, by a digest of the token. Tokens are not stored.
     known: Mutex<HashMap<[u8; 32], (Decision, Instant)>>,
     slots: Arc<Semaphore>,
     /// Whether the last review failed. Only a change is logged.
     failing: AtomicBool,
-}
-
-/// The decision on a client.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Decision {
-    Allowed,
-    /// The token is not valid.
-    Unauthenticated,
-    /// This user is not authorized.
-    Forbidden(String),
 }
 
 impl Access {
@@ -62,10 +53,10 @@ impl Access {
         }
     }
 
-    /// The response to a request with these headers that may not `method` the metrics; `None` if it may.
-    pub(super) async fn denial(&self, method: &Method, headers: &HeaderMap) -> Option<Response> {
+    /// The response to a request with these headers that may not get the metrics; `None` if it may.
+    pub(super) async fn denial(&self, headers: &HeaderMap) -> Option<Response> {
         let decision = match bearer_token(headers) {
-            Some(token) => self.decision(&method.as_str().to_lowercase(), token).await,
+            Some(token) => self.decision(token).await,
             None => Ok(Decision::Unauthenticated),
         };
         let denial = match decision {
@@ -82,8 +73,10 @@ impl Access {
             }
             Err(error) => {
                 let code = match error {
-                    ReviewError::Forbidden(_) => StatusCode::INTERNAL_SERVER_ERROR,
-                    ReviewError::Failed(_) => StatusCode::SERVICE_UNAVAILABLE,
+                    kube::Error::Api(status) if status.code == 403 => {
+                        StatusCode::INTERNAL_SERVER_ERROR
+                    }
+                    _ => StatusCode::SERVICE_UNAVAILABLE,
                 };
                 let reason =
                     "the API server cannot review the access; see the log of the manager\n";
@@ -94,21 +87,21 @@ impl Access {
     }
 
     /// The cached decision, or a new one.
-    async fn decision(&self, verb: &str, token: &str) -> Result<Decision, ReviewError> {
-        let key = Sha256::digest(format!("{verb} {token}")).into();
+    async fn decision(&self, token: &str) -> kube::Result<Decision> {
+        let key = Sha256::digest(token).into();
         if let Some((decision, end)) = self.known.lock().get(&key)
             && Instant::now() < *end
         {
             return Ok(decision.clone());
         }
-        let reviewed = self.reviewed(verb.to_owned(), token.to_owned()).await;
+        let reviewed = self.reviewed(token.to_owned()).await;
         self.log_change(reviewed.as_ref().err());
         let decision = reviewed?;
-        let is_allowed = decision == Decision::Allowed;
-        let (now, ttl) = (
-            Instant::now(),
-            if is_allowed { ALLOW_TTL } else { DENY_TTL },
-        );
+        let ttl = match decision {
+            Decision::Allowed => ALLOW_TTL,
+            Decision::Unauthenticated | Decision::Forbidden(_) => DENY_TTL,
+        };
+        let now = Instant::now();
         let mut known = self.known.lock();
         known.retain(|_, (_, end)| now < *end);
         known.insert(key, (decision.clone(), now + ttl));
@@ -117,45 +110,30 @@ impl Access {
 
     /// Asks the API server when a slot is free. The reviews and their pause have their own task: a client
     /// that disconnects ends this future, and would otherwise free the slot at once for its next token.
-    async fn reviewed(&self, verb: String, token: String) -> Result<Decision, ReviewError> {
-        let failed =
-            |reason: &str| ReviewError::Failed(format!("cannot create TokenReview: {reason}"));
-        let slot = timeout(DEADLINE, Arc::clone(&self.slots).acquire_owned()).await;
-        let Ok(Ok(slot)) = slot else {
-            return Err(failed("too many callers with unknown tokens"));
-        };
+    async fn reviewed(&self, token: String) -> kube::Result<Decision> {
+        let slot = Arc::clone(&self.slots).acquire_owned().await;
         let client = self.client.clone();
         let reviews = tokio::spawn(async move {
-            let decision = decide(&client, &verb, &token);
+            let decision = decide(&client, &token);
             let (decision, ()) = tokio::join!(decision, sleep(REVIEW_PAUSE));
             drop(slot);
             decision
         });
-        reviews
-            .await
-            .unwrap_or_else(|_| Err(failed("the review was aborted")))
+        let aborted = |error: JoinError| Err(kube::Error::Service(error.into()));
+        reviews.await.unwrap_or_else(aborted)
     }
 
-    fn log_change(&self, failure: Option<&ReviewError>) {
+    fn log_change(&self, failure: Option<&kube::Error>) {
         if self.failing.swap(failure.is_some(), Ordering::Relaxed) == failure.is_some() {
             return;
         }
         match failure {
-            Some(error) => tracing::warn!(%error, "cannot review access to the metrics"),
+            Some(error) => {
+                let error = error_report(error);
+                tracing::warn!(error, "cannot review access to the metrics");
+            }
             None => tracing::info!("access to the metrics can be reviewed again"),
         }
-    }
-}
-
-async fn decide(client: &Client, verb: &str, token: &str) -> Result<Decision, ReviewError> {
-    let Some(user) = authenticate(client, token).await? else {
-        return Ok(Decision::Unauthenticated);
-    };
-    let name = user.username.clone().unwrap_or_default();
-    if authorize(client, user, verb, METRICS_PATH).await? {
-        Ok(Decision::Allowed)
-    } else {
-        Ok(Decision::Forbidden(name))
     }
 }
 

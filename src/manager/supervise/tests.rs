@@ -13,6 +13,7 @@ use tokio::time::sleep;
 
 use super::super::controllers::run_elected;
 use super::*;
+use tokio::time::Instant;
 
 /// The grace period of the manifests.
 const GRACE_PERIOD: Duration = Duration::from_secs(crate::names::TERMINATION_GRACE_SECONDS);
@@ -35,7 +36,7 @@ fn signals(interval: Duration) -> impl AsyncFnMut() -> &'static str {
 }
 
 /// The end of each part, in milliseconds after the signal.
-type Ends = Arc<Mutex<Vec<(&'static str, u64)>>>;
+type Ends = Arc<Mutex<Vec<(&'static str, u128)>>>;
 
 /// A process with one part per group, and the stop time of each.
 fn process(webhooks: Duration, controllers: Duration, servers: Duration) -> (Process, Ends) {
@@ -50,7 +51,7 @@ fn process(webhooks: Duration, controllers: Duration, servers: Duration) -> (Pro
         let (ends, stopping) = (Arc::clone(&ends), group.stopping());
         group.start(name, async move {
             obedient(stopping, delay).await?;
-            let end = (name, millis(origin.elapsed()));
+            let end = (name, origin.elapsed().as_millis());
             ends.lock().unwrap().push(end);
             io::Result::Ok(())
         });
@@ -105,7 +106,7 @@ async fn parts_that_never_stop_are_aborted_and_named_within_the_grace_period() {
 #[tokio::test(start_paused = true)]
 async fn servers_that_are_cut_short_fail_no_stop() {
     let (mut process, ends) = process(ms(1), ms(1), NEVER);
-    process.traces.start("stuck", pending::<io::Result<()>>());
+    process.servers.start("stuck", pending::<io::Result<()>>());
     let began = Instant::now();
     process.supervise(signals(NEVER)).await.unwrap();
     assert!(began.elapsed() - Duration::from_secs(1) < GRACE_PERIOD);

@@ -91,16 +91,10 @@ async fn a_stop_does_not_wait_for_a_collector_that_hangs() {
 }
 
 #[tokio::test]
-async fn a_collector_that_does_not_respond_or_responds_at_length_is_an_error() {
+async fn a_collector_that_does_not_respond_is_an_error() {
     let (address, _received) = collector(None).await;
     let error = send(&client(Duration::from_millis(100)), address).await;
     assert!(error.unwrap_err().to_string().contains("elapsed"));
-
-    let long = "x".repeat(RESPONSE_BYTES + 1);
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", long.len());
-    let (address, _received) = collector(Some(head + &long)).await;
-    let error = send(&client(Duration::from_secs(10)), address).await;
-    assert!(error.unwrap_err().to_string().contains("limit"));
 }
 
 #[tokio::test]

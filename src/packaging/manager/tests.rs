@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::super::tests::release;
 use super::*;
 use crate::config::{CertificateSource, Command, Config};
-use crate::names::{HEALTHZ, METRICS_PORT_NAME, READYZ, WEBHOOK_PORT_NAME};
+use crate::names::{
+    HEALTHZ, METRICS_PORT_NAME, READYZ, TERMINATION_GRACE_SECONDS, WEBHOOK_PORT_NAME,
+};
 use crate::operators::OPERATORS;
 
 const HEALTH_PORT_NAME: &str = "health";
@@ -120,7 +122,8 @@ fn the_pod_is_restricted_and_a_rollout_never_leaves_less_than_all_replicas() {
     assert_eq!(context["readOnlyRootFilesystem"], true);
     assert_eq!(spec["replicas"], 2);
     assert_eq!(spec["strategy"]["rollingUpdate"]["maxUnavailable"], 0);
-    assert_eq!(pod["terminationGracePeriodSeconds"], 30);
+    let grace = &pod["terminationGracePeriodSeconds"];
+    assert_eq!(*grace, TERMINATION_GRACE_SECONDS);
     assert_eq!(container()["readinessProbe"]["periodSeconds"], 2);
     assert_eq!(container()["resources"]["limits"]["cpu"], Value::Null);
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::descriptor::{of_spec, of_status, words};
 use crate::api::Kind;
@@ -38,7 +38,7 @@ pub fn csv(release: &Release) -> Result<Value, ManifestError> {
     let controllers: Vec<_> = kinds.iter().map(|kind| kind.controller_name()).collect();
     let description = template::with(release.fields(), json!({ "ROWS": rows(&kinds) }));
     let fields = json!({
-        "KINDS": short_list(&names),
+        "KINDS": names.join(", "),
         "CONTROLLERS": controllers,
         "LABELS": labels(release),
         "EXAMPLES": examples()?,
@@ -53,16 +53,6 @@ pub fn csv(release: &Release) -> Result<Value, ManifestError> {
         "WEBHOOKS": webhook_definitions()?,
     });
     template::object("olm/base.yaml", &template::with(release.fields(), fields))
-}
-
-/// The kinds in the short description: their names, or their number if it would be longer than the 135
-/// characters that the tile of a catalog shows. The rest of it has 75.
-pub(super) fn short_list(names: &[&str]) -> String {
-    let list = names.join(", ");
-    match list.len() {
-        0..=60 => list,
-        _ => format!("{} kinds", names.len()),
-    }
 }
 
 /// The rows of the table of kinds.
@@ -87,14 +77,13 @@ fn examples() -> Result<String, ManifestError> {
     Ok(format!("{:#}", json!(examples)))
 }
 
-fn labels(release: &Release) -> Map<String, Value> {
-    let tested = release.architectures().into_iter();
-    let tested = tested.filter(|it| TESTED.contains(it));
-    let tested = tested.map(|it| format!("operatorframework.io/arch.{it}"));
-    let systems = release.systems().into_iter();
-    let systems = systems.map(|it| format!("operatorframework.io/os.{it}"));
-    let names = tested.chain(systems);
-    names.map(|name| (name, "supported".into())).collect()
+fn labels(release: &Release) -> Value {
+    let mut labels = json!({ "operatorframework.io/os.linux": "supported" });
+    let architectures = release.architectures.iter().map(String::as_str);
+    for tested in architectures.filter(|it| TESTED.contains(it)) {
+        labels[format!("operatorframework.io/arch.{tested}")] = "supported".into();
+    }
+    labels
 }
 
 /// One entry for each version of each kind, with a descriptor for every field.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{committed, object};
+use super::committed;
 use crate::names::{LEASE, METRICS_SERVICE};
 use crate::packaging::project::project;
 
@@ -288,21 +288,4 @@ fn every_query_is_limited_to_what_the_variables_select() {
             }
         }
     }
-}
-
-#[test]
-fn the_reader_has_the_role_that_is_generated_and_the_token_that_is_shown() {
-    let role = object("rbac/metrics_reader_role.yaml");
-    let binding = object("prometheus/reader_role_binding.yaml");
-    assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
-    let account = object("prometheus/reader_service_account.yaml");
-    let account = &account["metadata"];
-    assert_eq!(binding["subjects"][0]["name"], account["name"]);
-    assert_eq!(binding["subjects"][0]["namespace"], account["namespace"]);
-    let token = object("prometheus/reader_token.yaml");
-    let of = &token["metadata"]["annotations"]["kubernetes.io/service-account.name"];
-    assert_eq!(*of, account["name"]);
-    let monitor = object("prometheus/monitor.yaml");
-    let shown = &monitor["spec"]["endpoints"][0]["authorization"]["credentials"];
-    assert_eq!(shown["name"], token["metadata"]["name"]);
 }

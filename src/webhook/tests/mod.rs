@@ -5,7 +5,6 @@ mod annotation;
 mod conversion;
 mod malformed;
 mod rules;
-mod slow;
 mod stopping;
 
 use std::net::SocketAddr;
@@ -163,16 +162,13 @@ impl Reply {
 
 impl Client {
     async fn post(&mut self, path: &str, body: &Value) -> std::io::Result<Reply> {
-        self.send(path, "application/json", body.to_string().as_bytes())
-            .await
+        self.send(path, body.to_string().as_bytes()).await
     }
 
-    async fn send(&mut self, path: &str, media: &str, body: &[u8]) -> std::io::Result<Reply> {
+    async fn send(&mut self, path: &str, body: &[u8]) -> std::io::Result<Reply> {
         let length = body.len();
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {media}\r\n\
-             content-length: {length}\r\n\r\n"
-        );
+        let head =
+            format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n");
         self.exchange(&[head.as_bytes(), body].concat()).await
     }
 

@@ -6,16 +6,6 @@ use super::*;
 use crate::certificates::identity::LIFE;
 
 #[test]
-fn the_first_pair_is_stored_before_it_is_served() {
-    let decided = decide(seen(start(), None, None, &[]));
-    assert_eq!(decided.serve, None);
-    let stored = decided.write.unwrap();
-    let decided = decide(seen(start(), Some(&stored), None, &[]));
-    assert_eq!(decided.serve, stored.current);
-    assert_eq!(decided.write, None);
-}
-
-#[test]
 fn nothing_is_done_about_a_young_pair_until_two_thirds_of_its_life() {
     let identity = made(start());
     let stored = holding(&identity);
@@ -23,20 +13,13 @@ fn nothing_is_done_about_a_young_pair_until_two_thirds_of_its_life() {
     let mut at = seen(start() + days(59), Some(&stored), Some(&identity), &bundles);
     let decided = decide(at);
     assert_eq!((&decided.write, &decided.serve), (&None, &None));
-    assert_eq!(decided.again, at.now + REGULAR_CHECK);
+    assert_eq!(decided.pause, REGULAR_CHECK);
 
-    at.now = start() + days(60) - SignedDuration::from_hours(1);
-    let decided = decide(at);
-    assert_eq!(decided.write, None);
-    assert_eq!(
-        decided.again,
-        renewal(&identity),
-        "the next look is on time"
-    );
-
-    at.now = decided.again;
+    at.now = renewal(&identity) - SignedDuration::from_secs(1);
+    assert_eq!(decide(at).write, None);
+    at.now = renewal(&identity);
+    assert!(at.now <= start() + days(60));
     let staged = decide(at);
-    assert!(staged.again > at.now, "the renewal is under way");
     let staged = staged.write.unwrap();
     assert_eq!(staged.current.as_ref(), Some(&identity), "still in use");
     assert!(staged.next.is_some());
@@ -62,7 +45,7 @@ fn the_next_pair_is_used_only_after_every_bundle_has_held_it_for_a_while() {
         };
         let decided = decide(at);
         assert_eq!((decided.write, decided.serve), (None, None));
-        assert_eq!(decided.again, now + SignedDuration::from_secs(30));
+        assert_eq!(decided.pause, SETTLE);
     }
     let bundles = vec![Some(both); 2];
     let promoted = decide(seen(now, Some(&staged), Some(&identity), &bundles));
@@ -70,24 +53,6 @@ fn the_next_pair_is_used_only_after_every_bundle_has_held_it_for_a_while() {
     assert_eq!(promoted.current, Some(next));
     assert_eq!(promoted.next, None);
     assert_eq!(promoted.old, std::slice::from_ref(&identity.authority));
-}
-
-#[test]
-fn the_old_authority_is_trusted_until_it_has_expired_and_no_longer() {
-    let now = start() + days(60);
-    let (before, current) = (made(start()), made(now));
-    let stored = Contents {
-        old: vec![before.authority.clone()],
-        ..holding(&current)
-    };
-    let ends = before.pair.validity().not_after;
-    let bundles = [Some(stored.trusted())];
-    let at = |now| seen(now, Some(&stored), Some(&current), &bundles);
-    assert_eq!(decide(at(ends)).write, None);
-    let pruned = decide(at(ends + SignedDuration::from_secs(1)))
-        .write
-        .unwrap();
-    assert_eq!(pruned, holding(&current));
 }
 
 #[test]
@@ -106,34 +71,6 @@ fn a_pair_that_has_expired_is_replaced_without_waiting() {
     };
     let decided = decide(seen(late, Some(&staged), Some(&expired), &[None]));
     assert_eq!(decided.write.unwrap().current, Some(next));
-}
-
-#[test]
-fn a_deleted_secret_is_a_rotation_for_a_replica_that_still_serves() {
-    let identity = made(start());
-    let decided = decide(seen(start(), None, Some(&identity), &[]));
-    let stored = decided.write.unwrap();
-    assert_eq!(stored.current, Some(identity));
-    assert!(stored.next.is_some());
-}
-
-/// Such as a backup, or the Secret of another cluster.
-#[test]
-fn the_served_pair_stays_trusted_when_the_secret_is_replaced_by_a_valid_one() {
-    let (served, foreign) = (made(start()), made(start()));
-    let stored = holding(&foreign);
-    let held = [Some(vec![served.authority.clone()])];
-    let decided = decide(seen(start(), Some(&stored), Some(&served), &held));
-    assert_eq!(decided.serve, None, "the foreign authority is not trusted");
-    let written = decided.write.unwrap();
-    let both = [foreign.authority.clone(), served.authority.clone()];
-    assert_eq!(written.trusted(), both);
-
-    let decided = decide(seen(start(), Some(&written), Some(&served), &held));
-    assert_eq!((decided.write, decided.serve), (None, None));
-    let held = [Some(both.to_vec())];
-    let decided = decide(seen(start(), Some(&written), Some(&served), &held));
-    assert_eq!((decided.write, decided.serve), (None, Some(foreign)));
 }
 
 #[test]

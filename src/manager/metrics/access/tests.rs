@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use testkit::log_lines;
+use tokio::time::timeout;
 
 /// Kind and spec of each review that the scripted API server received.
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
@@ -64,7 +65,7 @@ async fn ask(access: &Access, authorization: Option<&str>) -> StatusCode {
     if let Some(value) = authorization {
         headers.insert(header::AUTHORIZATION, value.parse().unwrap());
     }
-    let denial = access.denial(&Method::GET, &headers).await;
+    let denial = access.denial(&headers).await;
     denial.map_or(StatusCode::OK, |response| response.status())
 }
 
@@ -158,20 +159,6 @@ async fn an_api_server_that_fails_or_refuses_lets_nobody_in_and_is_asked_again()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_never_answers_is_given_up_on() {
-    let silent = tower::service_fn(|_: Request<Body>| {
-        std::future::pending::<Result<axum::http::Response<Body>, std::io::Error>>()
-    });
-    let access = Access::new(Client::new(silent, "default"));
-    let began = Instant::now();
-    let status = ask(&access, Some("Bearer anna")).await;
-    assert_eq!(
-        (status, began.elapsed()),
-        (StatusCode::SERVICE_UNAVAILABLE, DEADLINE)
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn somebody_who_tries_tokens_makes_few_requests() {
     let (access, asked) = access(201);
     let access = Arc::new(access);
@@ -211,7 +198,7 @@ async fn clients_that_give_up_at_once_make_few_requests_too() {
 async fn an_api_server_that_begins_or_ceases_to_fail_is_logged_once() {
     let (lines, writer) = log_lines();
     let (access, _) = access(200);
-    let failure = ReviewError::Failed("no answer".to_owned());
+    let failure = kube::Error::Service("no answer".into());
     tracing::subscriber::with_default(writer, || {
         for failure in [None, Some(&failure), Some(&failure), None, None] {
             access.log_change(failure);

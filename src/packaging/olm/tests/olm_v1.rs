@@ -1,6 +1,5 @@
-//! The limits of OLM v1 1.5 for bundles (docs/project/olmv1_limitations.md and
-//! rukpak/render/registryv1/validators in operator-controller), and the RBAC rules of the account
-//! that it installs with, derived independently from the files of the bundle.
+//! The RBAC rules of the account that OLM v1 installs with, derived independently from the files of the
+//! bundle. `make test-e2e` installs the bundle with OLM v1.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{list, texts};
 use crate::packaging::tests::release;
-use crate::packaging::{self, bundle, catalog};
+use crate::packaging::{self, bundle};
 
 /// The content of the bundle image: the ClusterServiceVersion, and the other objects.
 fn the_bundle() -> (Value, Vec<Value>) {
@@ -26,142 +25,6 @@ fn the_bundle() -> (Value, Vec<Value>) {
 
 fn text(value: &Value) -> &str {
     value.as_str().expect("a text")
-}
-
-fn name(object: &Value) -> &str {
-    text(&object["metadata"]["name"])
-}
-
-fn subdomain(name: &str) -> bool {
-    let inside = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
-    let label = |it: &str| {
-        it.bytes().all(inside) && !it.is_empty() && !it.starts_with('-') && !it.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(label)
-}
-
-/// The reasons why OLM v1 would reject the bundle.
-fn refused(csv: &Value, others: &[Value]) -> Vec<String> {
-    let mut refused = Vec::new();
-    let mut check = |holds: bool, rule: String| {
-        if !holds {
-            refused.push(rule);
-        }
-    };
-    let spec = &csv["spec"];
-    let supported = list(&spec["installModes"]).iter();
-    let supported: Vec<_> = supported.filter(|it| it["supported"] == true).collect();
-    let only_all = supported.len() == 1 && supported[0]["type"] == "AllNamespaces";
-    check(
-        only_all,
-        "conversion, and not only AllNamespaces".to_owned(),
-    );
-    let apis = &spec["apiservicedefinitions"];
-    check(apis.is_null(), "API services".to_owned());
-
-    let deployments: Vec<_> = list(&spec["install"]["spec"]["deployments"])
-        .iter()
-        .map(|it| text(&it["name"]))
-        .collect();
-    let mut seen = BTreeSet::new();
-    for deployment in &deployments {
-        check(seen.insert(*deployment), format!("{deployment} twice"));
-        check(subdomain(deployment), format!("name {deployment}"));
-    }
-    let mut crds = BTreeSet::new();
-    for object in others {
-        let supported = [
-            "CustomResourceDefinition",
-            "ClusterRole",
-            "PodDisruptionBudget",
-            "Service",
-        ];
-        let kind = text(&object["kind"]);
-        check(supported.contains(&kind), format!("kind {kind}"));
-        if kind == supported[0] {
-            check(crds.insert(name(object)), format!("{} twice", name(object)));
-        }
-    }
-    let owned = list(&spec["customresourcedefinitions"]["owned"]).iter();
-    let owned: BTreeSet<_> = owned.map(|it| text(&it["name"])).collect();
-    for crd in &owned {
-        check(crds.contains(crd), format!("no CRD {crd}"));
-    }
-    let (mut webhooks, mut converted) = (BTreeSet::new(), BTreeSet::new());
-    for webhook in list(&spec["webhookdefinitions"]) {
-        let (kind, name) = (text(&webhook["type"]), text(&webhook["generateName"]));
-        let deployment = text(&webhook["deploymentName"]);
-        check(
-            webhooks.insert((kind, name)),
-            format!("{kind} {name} twice"),
-        );
-        check(subdomain(name), format!("name {name}"));
-        check(
-            deployments.contains(&deployment),
-            format!("no {deployment}"),
-        );
-        for crd in webhook["conversionCRDs"].as_array().into_iter().flatten() {
-            let crd = text(crd);
-            check(
-                owned.contains(crd),
-                format!("converts {crd}, which it does not own"),
-            );
-            check(converted.insert(crd), format!("converts {crd} twice"));
-        }
-        // In 1.6 and later.
-        for rule in webhook["rules"].as_array().into_iter().flatten() {
-            for group in texts(&rule["apiGroups"]) {
-                let forbidden = [
-                    "*",
-                    "olm.operatorframework.io",
-                    "admissionregistration.k8s.io",
-                ];
-                check(!forbidden.contains(&group), format!("webhook for {group}"));
-            }
-        }
-    }
-    refused
-}
-
-#[test]
-fn olm_v1_has_nothing_to_refuse() {
-    let (csv, others) = the_bundle();
-    assert_eq!(refused(&csv, &others), [""; 0]);
-    let files = catalog(&release(), Path::new("catalog")).unwrap();
-    for dependency in ["olm.gvk.required", "olm.package.required", "olm.constraint"] {
-        assert!(files.iter().all(|it| !it.text.contains(dependency)));
-    }
-
-    // The check finds errors.
-    let webhook = "/spec/webhookdefinitions/0";
-    for (pointer, value, expected) in [
-        (
-            "/spec/installModes/0/supported",
-            json!(true),
-            "AllNamespaces",
-        ),
-        (
-            &format!("{webhook}/deploymentName"),
-            json!("other"),
-            "no other",
-        ),
-        (&format!("{webhook}/generateName"), json!("A"), "name A"),
-        (
-            &format!("{webhook}/conversionCRDs/0"),
-            json!("x.y"),
-            "not own",
-        ),
-        (
-            "/spec/customresourcedefinitions/owned/0/name",
-            json!("x.y"),
-            "no CRD x.y",
-        ),
-    ] {
-        let mut other = csv.clone();
-        *other.pointer_mut(pointer).expect(pointer) = value;
-        let said = refused(&other, &others).join("\n");
-        assert!(said.contains(expected), "{pointer}: {said}");
-    }
 }
 
 /// Each combination of a rule: group, resource, name and verb.
