@@ -295,7 +295,7 @@ fn naming(kind: &str) -> impl Fn(&str) -> bool + use<> {
     let name = kind.to_ascii_lowercase();
     let of_another = (!KNOWN.contains(&kind)).then(|| {
         let compared = format!(r#"[=!]= "{kind}"|"{kind}" (=>|\|)"#);
-        let paths = format!(r"\b{name}::KIND\b|\bcrate::(api|operators)::{name}\b");
+        let paths = format!(r"\b{name}::KIND\b|\bcrate::kinds::{name}\b");
         Regex::new(&format!("{compared}|{paths}")).expect("a pattern")
     });
     move |line: &str| match &of_another {
