@@ -34,9 +34,10 @@ impl Liar<'_> {
 
     /// Writes that the resource is Ready.
     async fn write_ready(&self, name: &str, generation: i64) {
-        let now = "2026-01-01T00:00:00Z";
+        // Each status differs: one without a change would have the revision of the one before.
+        let now = jiff::Timestamp::now().to_string();
         let ready = json!({"type": "Ready", "status": "True", "reason": "RolloutComplete",
-            "message": "", "lastTransitionTime": now});
+            "message": now, "lastTransitionTime": now});
         let status = json!({"status": {"observedGeneration": generation, "conditions": [ready]}});
         let form = "application/merge-patch+json";
         self.patch(MEMCACHED, name, "/status", form, &status).await;
