@@ -4,7 +4,7 @@ use prometheus_client::registry::Registry;
 use quartet_operator::api::status::Status;
 use quartet_operator::operators::{OPERATORS, Operator, Resource};
 use quartet_operator::packaging::sample;
-use quartet_operator::webhook::{Handlers, Metrics, paths};
+use quartet_webhook::{Handlers, Metrics, paths};
 use serde_json::{Value, json};
 
 const UID: &str = "7c7b0c3e-8a7e-4d0c-9a55-0d9a5e6f1b2c";

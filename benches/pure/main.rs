@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use divan::{AllocProfiler, Bencher, black_box};
 use quartet_operator::operators::{self, OPERATORS, Observed, Settings};
-use quartet_operator::webhook::Handlers;
+use quartet_webhook::Handlers;
 
 use self::calls::{Call, resource};
 

@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use prometheus_client::registry::Registry;
 use quartet_operator::api::conversion::{convert, hub_spec};
 use quartet_operator::operators::{OPERATORS, Settings};
-use quartet_operator::webhook::{Handlers, Metrics, paths};
+use quartet_webhook::{Handlers, Metrics, paths};
 use quartet_operator_fuzz::resources::{Sample, resource};
 use quartet_operator_fuzz::{is_json, reviews};
 use serde_json::Value;

@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 use quartet_operator::api::conversion::convert;
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::operators::OPERATORS;
-use quartet_operator::webhook::{Handlers, Metrics, paths};
+use quartet_webhook::{Handlers, Metrics, paths};
 use quartet_operator_fuzz::{is_json, reviews};
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,4 +1,6 @@
 use super::*;
+use quartet_webhook::limits::{CALL_BYTES, FREE_BYTES, WEBHOOKS};
+
 use crate::operators::{OPERATORS, owned_by};
 
 /// Memory limit of the container in our manifests.

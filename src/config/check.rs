@@ -11,7 +11,7 @@ use super::flags::{Flags, SERVING_CERTS};
 use super::values::{CertMode, LogFormat};
 use crate::certificates::Files;
 use crate::operators::{OPERATORS, Operator, Settings};
-use crate::webhook::TlsVersion;
+use quartet_webhook::TlsVersion;
 
 /// A valid configuration.
 #[derive(Clone)]

@@ -27,7 +27,7 @@ use crate::budget::{METRICS, SCRAPE_BYTES, SCRAPES};
 use crate::certificates::{self, directory, in_memory};
 use crate::config::{Config, MetricsSecurity};
 use crate::names::METRICS_PATH;
-use crate::server::held;
+use quartet_http::server::held;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// A registry with the metrics of every process: build information and resource usage.

@@ -19,9 +19,9 @@ use tokio_util::sync::CancellationToken;
 use super::error::RunError;
 use super::parts::Group;
 use super::traces::LAST_EXPORT;
-use crate::budget::Limits;
-use crate::server::{Counters, Serving};
-use crate::webhook::Stopping;
+use quartet_http::server::Limits;
+use quartet_http::server::{Counters, Serving};
+use quartet_webhook::Stopping;
 
 /// Stop of the webhook server behind a Service. New calls arrive until every node knows that this
 /// replica stops. kube-proxy writes its rules at most once a second, and needs several seconds on a

@@ -21,7 +21,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, Registry, fmt};
 
 use crate::config::LogFormat;
-use crate::trace_target::TRACES;
+use quartet_http::TRACES;
 
 /// Changes the log level at run time.
 pub(super) struct LogControl {

@@ -19,7 +19,7 @@ use crate::certificates::{self, Registered, SECRET, SelfManaged, directory, self
 use crate::config::{CertificateSource, Config};
 use crate::names;
 use crate::operators::OPERATORS;
-use crate::webhook::{self, Handlers, serve};
+use quartet_webhook::{self as webhook, Handlers, serve};
 
 /// Starts the certificate source and the server in `group`, the server on a runtime of its own. Returns
 /// `ready` with the checks of both.

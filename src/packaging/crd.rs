@@ -12,7 +12,7 @@ use super::manifest::{Manifest, ManifestError};
 use crate::api::conversion::reject_writes;
 use crate::api::{Kind, Version};
 use crate::names::{NAMESPACE, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT};
-use crate::webhook::paths;
+use quartet_webhook::paths;
 
 /// The CRD that serves both versions, stores the hub version, and is converted by our webhook.
 ///

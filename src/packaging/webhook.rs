@@ -12,7 +12,7 @@ use crate::api::{Kind, Version};
 use crate::names::{
     NAMESPACE, PROJECT, WEBHOOK_CONFIGURATION, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT,
 };
-use crate::webhook::paths;
+use quartet_webhook::paths;
 
 /// Timeout of a request. A response takes a millisecond; a replica that takes longer is gone.
 const TIMEOUT_SECONDS: i32 = 5;

@@ -10,7 +10,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::packaging::{kinds, webhook};
-use quartet_operator::webhook::{Handlers, Metrics, Stopping, TlsVersion, serve};
+use quartet_webhook::{Handlers, Metrics, Stopping, TlsVersion, serve};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;

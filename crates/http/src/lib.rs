@@ -13,6 +13,7 @@ mod leadership;
 mod location;
 pub mod metric;
 mod relisting;
+pub mod server;
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use super::super::violation::Add;
 use crate::api::conversion::other;
 use crate::api::{Kind, Version};
 use crate::operators::OPERATORS;
-use crate::webhook::{Handlers, Metrics, paths};
+use quartet_webhook::{Handlers, Metrics, paths};
 
 /// Maximum number of pods of a resource.
 const MAX_REPLICAS: u32 = 100;

@@ -19,7 +19,7 @@ use crate::packaging::release::Release;
 use crate::packaging::sample::sample;
 use crate::packaging::webhook::validating_webhook_configuration;
 use crate::packaging::{rbac, schema, template};
-use crate::webhook::paths;
+use quartet_webhook::paths;
 
 /// The processor architectures on which CI runs the manager. There are images for more.
 const TESTED: [&str; 1] = ["amd64"];

@@ -1,6 +1,6 @@
 //! The paths of the endpoints, for the server and the manifests. Names only.
 
-use crate::api::{Kind, Version};
+use quartet_versions::{Kind, Version};
 
 /// Path of the conversion webhook.
 pub const CONVERT: &str = "/convert";

@@ -9,7 +9,7 @@ use kube::core::Status;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::server::held;
+use quartet_http::server::held;
 use quartet_http::bounded;
 
 /// Maximum bytes of an error message: some errors quote their input.

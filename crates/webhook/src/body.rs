@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::answer::Answer;
-use crate::budget::{CALL_BYTES, CONVERSION_SHARES, FREE_BYTES};
+use crate::limits::{CALL_BYTES, CONVERSION_SHARES, FREE_BYTES};
 
 /// Longest wait for memory. The API server waits 5 s for an admission, and repeats a call that is
 /// answered with 503.
@@ -97,7 +97,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::budget::CONVERSION_BODY;
+    use crate::limits::CONVERSION_BODY;
 
     const LIMIT: usize = 1024 * 1024;
     const PIECE: usize = 16 * 1024;

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::webhook::paths;
+use quartet_webhook::paths;
 
 /// Posts a review; checks the common fields and returns the response.
 pub(super) async fn asked(server: &Server, path: &str, review: &Value) -> Value {

@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{Handlers, Metrics, Stopping, TlsVersion, serve};
+use quartet_webhook::{Handlers, Metrics, Stopping, TlsVersion, serve};
 use crate::operators::tests::kinds;
 
 const STOPPING: Stopping = Stopping {

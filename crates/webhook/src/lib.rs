@@ -1,22 +1,21 @@
-//! The webhook server: admission (validation of writes) and conversion between versions, called by the
-//! API server over TLS. Independent of caches and leader election, so every replica serves from its
-//! start.
-//!
-//! The entry point is [`serve`]: a listener, a source of certificates, the [`Handlers`] of the kinds,
-//! and a stop signal.
-//! Used by `config`, `manager` and `packaging`.
+#![doc = include_str!("../README.md")]
+#![cfg_attr(
+    not(test),
+    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 
 mod admission;
 mod answer;
 mod body;
 mod conversion;
+pub mod limits;
+mod log_limit;
 pub mod metrics;
 mod nesting;
 pub mod paths;
 mod review;
 mod routes;
-#[cfg(test)]
-mod tests;
+mod trace;
 
 pub use metrics::Metrics;
 pub use routes::Handlers;
@@ -27,9 +26,9 @@ use std::sync::Arc;
 use rustls::server::ResolvesServerCert;
 use tokio::net::TcpListener;
 
-use crate::budget::WEBHOOKS;
-use crate::server::Serving;
-pub use crate::server::{Stopping, TlsVersion};
+use limits::WEBHOOKS;
+use quartet_http::server::Serving;
+pub use quartet_http::server::{Stopping, TlsVersion};
 
 /// Serves `handlers` on `listener` until `shutdown` completes, and then for at most `stopping`.
 /// Resolves the certificate at each handshake, so it can change at any time.

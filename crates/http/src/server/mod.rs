@@ -1,7 +1,6 @@
 //! The HTTP/1.1 server of the three listeners: health, metrics and webhooks. It is axum-server with a limit of
 //! connections, time limits for the clients, and a stop that fails no request. Contains no routes; the
 //! listeners differ in their [`Limits`].
-//! Used by `manager` and `webhook`.
 
 mod tls;
 
@@ -30,17 +29,27 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 use tower::{ServiceExt as _, service_fn};
 
-use crate::budget::Limits;
-use quartet_http::metric::Counted;
+use crate::metric::Counted;
 pub use tls::TlsVersion;
 
 /// Length of the accept queue. The kernel drops connections beyond that, and the client retries a second
 /// later, which is too late for a probe.
 const BACKLOG: i32 = 4096;
 /// Maximum time of a TLS handshake.
-pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
+pub const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The kernel closes a connection whose client takes no more of a response for this time, in ms.
 const UNREAD_MS: u32 = 10_000;
+
+/// Limits of one listener.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Maximum number of open connections. Further ones wait in the kernel's queue.
+    pub connections: usize,
+    /// Maximum bytes of a request header, and of one read of a body.
+    pub header_bytes: usize,
+    /// Maximum wait for the header of the first or the next request.
+    pub idle: Duration,
+}
 
 /// Time limits of a stop.
 #[derive(Debug, Clone, Copy)]
@@ -54,24 +63,29 @@ pub struct Stopping {
 
 /// Metrics of a listener.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Counters {
+pub struct Counters {
     /// Open connections, including those in their handshake.
-    pub(crate) connections: Gauge,
+    pub connections: Gauge,
     /// Failed TLS handshakes.
-    pub(crate) handshake_errors: Counter,
+    pub handshake_errors: Counter,
 }
 
 /// A server that has not been started.
-pub(crate) struct Serving {
+pub struct Serving {
     /// Its name in the log: `webhook`, `health`, `metrics`.
-    pub(crate) name: &'static str,
-    pub(crate) listener: TcpListener,
-    /// `None`: plain HTTP.
-    pub(crate) tls: Option<(Arc<dyn ResolvesServerCert>, TlsVersion)>,
-    pub(crate) router: Router,
-    pub(crate) limits: Limits,
-    pub(crate) counters: Counters,
-    pub(crate) stopping: Stopping,
+    pub name: &'static str,
+    /// Its socket, bound.
+    pub listener: TcpListener,
+    /// The certificates, and the minimum version; `None`: plain HTTP.
+    pub tls: Option<(Arc<dyn ResolvesServerCert>, TlsVersion)>,
+    /// What it answers.
+    pub router: Router,
+    /// What its clients may take.
+    pub limits: Limits,
+    /// Its metrics.
+    pub counters: Counters,
+    /// Time limits of its stop.
+    pub stopping: Stopping,
 }
 
 /// Counts failed handshakes.
@@ -87,7 +101,7 @@ impl Serving {
     ///
     /// # Errors
     /// TLS or the listener cannot be set up. No later errors.
-    pub(crate) async fn run(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         // On Linux, the connections inherit the options. A response is one small write, which Nagle's
         // algorithm would delay by up to 40 ms.
         rustix::net::sockopt::set_tcp_nodelay(&self.listener, true)?;
@@ -207,7 +221,7 @@ impl<S: Send + 'static> Accept<TcpStream, S> for Tls {
 }
 
 /// A response body that keeps `memory` until it is written to the connection.
-pub(crate) fn held(text: Vec<u8>, memory: Option<OwnedSemaphorePermit>) -> Body {
+pub fn held(text: Vec<u8>, memory: Option<OwnedSemaphorePermit>) -> Body {
     struct Held {
         text: Vec<u8>,
         _memory: Option<OwnedSemaphorePermit>,

@@ -7,11 +7,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Rejected;
-use crate::api::DATA_ANNOTATION;
-use crate::api::conversion::MOST_VALUES;
-use crate::api::raw::{Envelope, Members, Text, has_at_most};
-use crate::api::{Kind, Version};
-use crate::webhook::answer::beginning_of;
+use quartet_versions::conversion::MOST_VALUES;
+use quartet_versions::raw::{Envelope, Members, Text, has_at_most};
+use quartet_versions::{Kind, Version};
+use crate::answer::beginning_of;
 
 /// An object of a request.
 pub(super) struct Object<'a>(Envelope<'a>);
@@ -99,10 +98,10 @@ impl<'a> Object<'a> {
         annotations.text(name).map(Cow::into_owned)
     }
 
-    /// Bytes of the other annotations, keys and values.
-    pub(super) fn other_annotations_bytes(&self) -> usize {
+    /// Bytes of the annotations beside this one, keys and values.
+    pub(super) fn annotation_bytes_beside(&self, name: &str) -> usize {
         let annotations = Members::of(self.annotations_text()).unwrap_or_default();
-        annotations.bytes_beside(DATA_ANNOTATION)
+        annotations.bytes_beside(name)
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::answer::beginning_of;
 use super::nesting::{MOST_NESTED, is_too_deep};
-use crate::api::raw::{Structured, Text};
+use quartet_versions::raw::{Structured, Text};
 
 /// Maximum bytes of a uid, which every answer contains. The API server's uids have 36.
 const MOST_UID: usize = 256;

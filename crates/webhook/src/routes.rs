@@ -21,11 +21,12 @@ use super::answer::Answer;
 use super::body::{self, Received};
 use super::metrics::{Metrics, UNKNOWN};
 use super::{conversion, paths, review};
-use crate::api::Kind;
-use crate::api::conversion::other;
-use crate::budget::{ADMISSION_BODY, CALL_BYTES, CONVERSION_BODY, CONVERSION_SHARES};
+use quartet_versions::Kind;
+use quartet_versions::conversion::other;
+use crate::limits::{ADMISSION_BODY, CALL_BYTES, CONVERSION_BODY, CONVERSION_SHARES};
 use crate::log_limit::LogLimit;
-use crate::trace_target::{TRACES, adopt};
+use crate::trace::adopt;
+use quartet_http::TRACES;
 use quartet_http::bounded::shortened;
 use quartet_http::metric::Counted;
 

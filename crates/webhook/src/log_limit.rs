@@ -1,5 +1,4 @@
 //! Limits log lines that clients can cause: at most one of a kind per 10 s.
-//! Used by `webhook`.
 
 use std::time::Duration;
 

@@ -21,10 +21,10 @@ use serde_json::{Deserializer, json};
 use super::answer::{Answer, beginning_of};
 use super::metrics::{Metrics, UNKNOWN};
 use super::review::Request;
-use crate::api::Kind;
-use crate::api::conversion::{ConvertedText, convert_into};
-use crate::api::raw::{Envelope, Members, Text, write_json};
-use crate::budget::OBJECT_BYTES;
+use quartet_versions::Kind;
+use quartet_versions::conversion::{ConvertedText, convert_into};
+use quartet_versions::raw::{Envelope, Members, Text, write_json};
+use crate::limits::OBJECT_BYTES;
 use crate::log_limit::LogLimit;
 use quartet_http::bounded::shortened;
 
@@ -188,9 +188,9 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::budget::FREE_BYTES;
+    use crate::limits::FREE_BYTES;
     use crate::operators::tests::kinds;
-    use crate::webhook::review;
+    use crate::review;
 
     /// Converts Memcacheds of these lengths in one call; returns its error.
     fn converted(limit: usize, lengths: &[usize]) -> Option<String> {

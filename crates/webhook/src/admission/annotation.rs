@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 use super::Admission;
 use super::object::Object;
 use super::rules::{Resource, Write};
-use crate::api::DATA_ANNOTATION;
-use crate::api::Version;
-use crate::api::conversion::{self, ANNOTATIONS_LIMIT_BYTES, DATA_LIMIT_BYTES, data_needed};
-use crate::api::validation::{ErrorReason, FieldError, update_errors};
+use quartet_versions::Version;
+use quartet_versions::conversion::{self, ANNOTATIONS_LIMIT_BYTES, DATA_LIMIT_BYTES, data_needed};
+use quartet_versions::validation::{ErrorReason, FieldError, update_errors};
 
 fn error(field: &str, reason: ErrorReason, detail: String) -> FieldError {
     FieldError {
@@ -34,13 +33,14 @@ impl Write<'_> {
     /// Errors in the annotation's fields of the other version that the old object did not have. In
     /// the schema of this version the annotation is only a string.
     pub(super) fn annotation_errors(&self) -> Vec<FieldError> {
-        let data = |resource: &Resource<'_>| resource.object.annotation(DATA_ANNOTATION);
+        let name = self.admission.kind.brand.conversion_data;
+        let data = |resource: &Resource<'_>| resource.object.annotation(name);
         let old_data = self.old.as_ref().and_then(data);
         let data = data(&self.new);
         if old_data == data {
             return Vec::new();
         }
-        let field = format!("metadata.annotations[{DATA_ANNOTATION}]");
+        let field = format!("metadata.annotations[{name}]");
         if let Some(detail) = self.lost(old_data.as_deref(), data.as_deref()) {
             return vec![error(&field, ErrorReason::Required, detail)];
         }
@@ -96,7 +96,8 @@ impl Write<'_> {
     fn needed(&self, resource: &Resource<'_>, object: &Object<'_>) -> Option<(usize, usize)> {
         let Admission { kind, version, .. } = self.admission;
         let data = data_needed(kind, version, &resource.spec)?.len();
-        let all = DATA_ANNOTATION.len() + data + object.other_annotations_bytes();
+        let name = kind.brand.conversion_data;
+        let all = name.len() + data + object.annotation_bytes_beside(name);
         Some((data, all))
     }
 

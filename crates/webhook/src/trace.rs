@@ -1,14 +1,10 @@
-//! The target of spans that exist only for traces, and the parent of a span that another process names.
-//! The log omits these spans; without an endpoint for traces they are not created.
-//! Used by `manager` and `webhook`.
+//! The parent of a span that another process names.
 
 use http::HeaderMap;
 use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
-
-pub(crate) use quartet_http::TRACES;
 
 const PARENT: &str = "traceparent";
 

@@ -7,10 +7,9 @@ use serde_json::Value;
 
 use super::object::Object;
 use super::{Admission, Rejected, accept};
-use crate::api::DATA_ANNOTATION;
-use crate::api::conversion::other_spec;
-use crate::api::replicas::{Pods, at, within_limit};
-use crate::api::validation::{ErrorReason, FieldError, service_name_error, update_errors};
+use quartet_versions::conversion::other_spec;
+use quartet_versions::replicas::{Pods, at, within_limit};
+use quartet_versions::validation::{ErrorReason, FieldError, service_name_error, update_errors};
 
 /// The node ports of most clusters: the API server's default `--service-node-port-range`.
 const NODE_PORTS: RangeInclusive<i64> = 30_000..=32_767;
@@ -80,7 +79,7 @@ impl Write<'_> {
     fn needs_service(&self, resource: &Resource<'_>) -> bool {
         let Admission { kind, version, .. } = self.admission;
         let by_annotation = || {
-            let data = resource.object.annotation(DATA_ANNOTATION)?;
+            let data = resource.object.annotation(kind.brand.conversion_data)?;
             let hub = other_spec(kind, version, &resource.spec, Some(&data));
             Some(kind.hub.service_name.is_needed(&hub))
         };

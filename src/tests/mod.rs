@@ -1,0 +1,3 @@
+//! Tests of the crates with the four kinds.
+
+mod webhook;
