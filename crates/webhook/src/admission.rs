@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 use super::answer::{Answer, failure};
 use super::metrics::Labels;
 use super::review::Request;
+use object::Object;
+use quartet_http::bounded::{self, MOST_QUOTED, shortened};
 use quartet_versions::replicas::within_limit;
 use quartet_versions::validation::{ErrorReason, FieldError};
 use quartet_versions::{Kind, Version};
-use object::Object;
-use quartet_http::bounded::{self, MOST_QUOTED, shortened};
 use rules::{Resource, Write};
 
 /// apiVersion and kind of the reviews.

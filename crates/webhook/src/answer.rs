@@ -9,8 +9,8 @@ use kube::core::Status;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
-use quartet_http::server::held;
 use quartet_http::bounded;
+use quartet_http::server::held;
 
 /// Maximum bytes of an error message: some errors quote their input.
 const MOST_MESSAGE: usize = 300;

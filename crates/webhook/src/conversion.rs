@@ -7,10 +7,10 @@
 //! ```json
 //! {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": {
 //!     "uid": "705ab4f5", "desiredAPIVersion": "cache.example.com/v1",
-//!     "objects": [{"apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
+//!     "objects": [{"apiVersion": "cache.example.com/v1alpha1", "kind": "Cache",
 //!                  "metadata": {"name": "a"}, "spec": {"size": 3}}]}}
 //! {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": {
-//!     "convertedObjects": [{"apiVersion": "cache.example.com/v1", "kind": "Memcached",
+//!     "convertedObjects": [{"apiVersion": "cache.example.com/v1", "kind": "Cache",
 //!                           "metadata": {"name": "a"}, "spec": {"replicas": 3}}],
 //!     "result": {"status": "Success"}, "uid": "705ab4f5"}}
 //! ```
@@ -21,12 +21,12 @@ use serde_json::{Deserializer, json};
 use super::answer::{Answer, beginning_of};
 use super::metrics::{Metrics, UNKNOWN};
 use super::review::Request;
-use quartet_versions::Kind;
-use quartet_versions::conversion::{ConvertedText, convert_into};
-use quartet_versions::raw::{Envelope, Members, Text, write_json};
 use crate::limits::OBJECT_BYTES;
 use crate::log_limit::LogLimit;
 use quartet_http::bounded::shortened;
+use quartet_versions::Kind;
+use quartet_versions::conversion::{ConvertedText, convert_into};
+use quartet_versions::raw::{Envelope, Members, Text, write_json};
 
 /// apiVersion and kind of the reviews.
 pub(super) const REVIEW: [&str; 2] = ["apiextensions.k8s.io/v1", "ConversionReview"];
@@ -189,14 +189,14 @@ mod tests {
 
     use super::*;
     use crate::limits::FREE_BYTES;
-    use crate::operators::tests::kinds;
     use crate::review;
+    use crate::tests::kinds;
 
-    /// Converts Memcacheds of these lengths in one call; returns its error.
+    /// Converts objects of these lengths in one call; returns its error.
     fn converted(limit: usize, lengths: &[usize]) -> Option<String> {
         let object = |padding: usize| {
             let object = json!({
-                "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
+                "apiVersion": "cache.example.com/v1alpha1", "kind": "Cache",
                 "metadata": {"namespace": "ns", "name": "cache"},
                 "spec": {"size": 1}, "status": {"selector": "x".repeat(padding)},
             });

@@ -15,6 +15,8 @@ mod nesting;
 pub mod paths;
 mod review;
 mod routes;
+#[cfg(test)]
+mod tests;
 mod trace;
 
 pub use metrics::Metrics;

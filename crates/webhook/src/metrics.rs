@@ -10,8 +10,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use quartet_http::server::Counters;
 use quartet_http::metric::{registered, shown};
+use quartet_http::server::Counters;
 
 /// Buckets of `controller_runtime_webhook_latency_seconds`: those of client_golang from 5 ms on, and
 /// smaller ones for the typical latency here.

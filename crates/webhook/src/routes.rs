@@ -21,14 +21,14 @@ use super::answer::Answer;
 use super::body::{self, Received};
 use super::metrics::{Metrics, UNKNOWN};
 use super::{conversion, paths, review};
-use quartet_versions::Kind;
-use quartet_versions::conversion::other;
 use crate::limits::{ADMISSION_BODY, CALL_BYTES, CONVERSION_BODY, CONVERSION_SHARES};
 use crate::log_limit::LogLimit;
 use crate::trace::adopt;
 use quartet_http::TRACES;
 use quartet_http::bounded::shortened;
 use quartet_http::metric::Counted;
+use quartet_versions::Kind;
+use quartet_versions::conversion::other;
 
 /// Bodies of at least this size are handled on a blocking thread: they take a millisecond, which would
 /// delay the other tasks of this thread.
@@ -238,7 +238,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::operators::tests::kinds;
+    use crate::tests::kinds;
     use testkit::log_lines;
 
     #[test]

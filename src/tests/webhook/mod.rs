@@ -26,8 +26,8 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use quartet_webhook::{Handlers, Metrics, Stopping, TlsVersion, serve};
 use crate::operators::tests::kinds;
+use quartet_webhook::{Handlers, Metrics, Stopping, TlsVersion, serve};
 
 const STOPPING: Stopping = Stopping {
     grace: Duration::from_millis(600),

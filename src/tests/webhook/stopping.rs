@@ -1,8 +1,8 @@
 //! How long a stop takes. `tests/rollout` shows that it fails no call. Also clients that say nothing.
 
 use super::*;
-use quartet_webhook::limits::WEBHOOKS;
 use quartet_http::server::HANDSHAKE;
+use quartet_webhook::limits::WEBHOOKS;
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_ends_though_clients_do_not_let_go() {

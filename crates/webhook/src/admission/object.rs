@@ -7,10 +7,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Rejected;
+use crate::answer::beginning_of;
 use quartet_versions::conversion::MOST_VALUES;
 use quartet_versions::raw::{Envelope, Members, Text, has_at_most};
 use quartet_versions::{Kind, Version};
-use crate::answer::beginning_of;
 
 /// An object of a request.
 pub(super) struct Object<'a>(Envelope<'a>);
