@@ -103,10 +103,10 @@ fn router(registry: Registry, access: Option<Access>) -> Router {
 }
 
 async fn scrape(State(served): State<Arc<Served>>, headers: HeaderMap) -> Response {
-    if let Some(access) = &served.access {
-        if let Some(denial) = access.denial(&headers).await {
-            return denial;
-        }
+    if let Some(access) = &served.access
+        && let Some(denial) = access.denial(&headers).await
+    {
+        return denial;
     }
     let permit = Arc::clone(&served.memory).acquire_owned().await.ok();
     // Some collectors read files, and encoding takes long with many resources. The thread holds the permit,
