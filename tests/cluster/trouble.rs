@@ -7,19 +7,19 @@ use serde_json::json;
 use crate::changes;
 use testkit::{DEADLINE, DEPLOYMENT, Limit, MEMCACHED, NGINX, QUOTA, TestEnv, is_ready, message};
 
-fn quota(deployments: u32, pods: u32) -> serde_json::Value {
+fn quota(deployments: &str, pods: &str) -> serde_json::Value {
     json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "quota"},
-        "spec": {"hard": {"count/deployments.apps": deployments.to_string(), "pods": pods.to_string()}},
+        "spec": {"hard": {"count/deployments.apps": deployments, "pods": pods}},
     })
 }
 
 #[tokio::test]
 async fn a_quota_is_reported_until_it_is_raised() {
-    for (deployments, pods) in [(0, 10), (5, 1)] {
+    for (deployments, pods) in [("0", "10"), ("5", "1")] {
         let env = TestEnv::start("quota").await;
         env.apply(&quota(deployments, pods)).await.expect("applied");
-        let hard = |it: &serde_json::Value| it["status"]["hard"]["pods"] == pods.to_string();
+        let hard = |it: &serde_json::Value| it["status"]["hard"]["pods"] == pods;
         env.until(QUOTA, "quota", "in force", hard).await;
         changes::apply(&env, MEMCACHED, "cache", json!({"size": 3})).await;
         let resource = env
@@ -28,7 +28,7 @@ async fn a_quota_is_reported_until_it_is_raised() {
         assert!(!is_ready(&resource));
         let text = message(&resource, "Degraded");
         assert!(text.contains("exceeded quota"), "{text}");
-        env.apply(&quota(5, 10)).await.expect("applied");
+        env.apply(&quota("5", "10")).await.expect("applied");
         env.until_ready(MEMCACHED, "cache").await;
     }
 }
