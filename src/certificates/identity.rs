@@ -15,7 +15,6 @@ use rustls::client::danger::ServerCertVerifier as _;
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use time::OffsetDateTime;
 use tower::BoxError;
 
 use super::pair::{CertificateError, ServingPair, Validity, certificates};
@@ -139,7 +138,7 @@ fn check_as_client(
 /// A new authority and serving certificate for `names` (DNS names or IP addresses).
 ///
 /// # Errors
-/// A name is not valid in a certificate, or the clock is not between the years 1950 and 9999.
+/// A name is not valid in a certificate, or the clock is not between the years 1970 and 9999.
 pub(super) fn issue(names: &[String], now: Timestamp) -> Result<Identity, CertificateError> {
     let texts = texts(names, now);
     let texts = texts.map_err(|error| {
@@ -150,8 +149,8 @@ pub(super) fn issue(names: &[String], now: Timestamp) -> Result<Identity, Certif
 
 fn texts(names: &[String], now: Timestamp) -> Result<Texts, BoxError> {
     let validity = (
-        offset(now.checked_sub(BACKDATED)?)?,
-        offset(now.checked_add(LIFE)?)?,
+        since_1970(now.checked_sub(BACKDATED)?)?,
+        since_1970(now.checked_add(LIFE)?)?,
     );
     let authority_key = KeyPair::generate()?;
     // A unique subject, so that clients can distinguish the authorities in a bundle.
@@ -181,20 +180,20 @@ fn texts(names: &[String], now: Timestamp) -> Result<Texts, BoxError> {
 fn parameters(
     subject: &str,
     names: Vec<String>,
-    (not_before, not_after): (OffsetDateTime, OffsetDateTime),
+    (not_before, not_after): (Duration, Duration),
 ) -> Result<CertificateParams, rcgen::Error> {
     let mut parameters = CertificateParams::new(names)?;
     parameters.distinguished_name = DistinguishedName::new();
     parameters
         .distinguished_name
         .push(DnType::CommonName, subject);
-    parameters.not_before = not_before;
-    parameters.not_after = not_after;
+    parameters.not_before = rcgen::date_time_ymd(1970, 1, 1) + not_before;
+    parameters.not_after = rcgen::date_time_ymd(1970, 1, 1) + not_after;
     Ok(parameters)
 }
 
-fn offset(at: Timestamp) -> Result<OffsetDateTime, time::error::ComponentRange> {
-    OffsetDateTime::from_unix_timestamp(at.as_second())
+fn since_1970(at: Timestamp) -> Result<Duration, BoxError> {
+    Ok(Duration::from_secs(u64::try_from(at.as_second())?))
 }
 
 #[cfg(test)]

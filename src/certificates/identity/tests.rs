@@ -16,7 +16,9 @@ pub(in crate::certificates) fn pair_for(
     not_after: Timestamp,
 ) -> (String, String) {
     let key = KeyPair::generate().unwrap();
-    let validity = (offset(not_before).unwrap(), offset(not_after).unwrap());
+    let validity = [not_before, not_after]
+        .map(|at| since_1970(at).unwrap())
+        .into();
     let certificate = parameters("test", vec![name.to_owned()], validity)
         .unwrap()
         .self_signed(&key)
