@@ -1,8 +1,6 @@
-//! Finds the programs of the components: built from source by `hack/build-go.sh` (once per
-//! machine), and etcd and kube-apiserver from `KUBEBUILDER_ASSETS` if their version matches.
+//! Finds the programs of the components: built from source by `hack/build-go.sh`, once per machine.
 
 use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -11,15 +9,12 @@ use crate::environment;
 use crate::error::{Doing, Error, Result};
 use crate::process::Program;
 
-const ASSETS: &str = "KUBEBUILDER_ASSETS";
-
-/// The folder of the multi-call binary and its links, and optionally a second one.
+/// The folder of the multi-call binary and its links.
 #[derive(Debug, Clone)]
 pub struct Binaries {
     folder: PathBuf,
     /// The folder of containerd, for a real node.
     containerd: Option<PathBuf>,
-    assets: Option<PathBuf>,
 }
 
 impl Binaries {
@@ -32,21 +27,9 @@ impl Binaries {
             Some(folder) if Path::new(&folder).join("kube-apiserver").exists() => folder.into(),
             _ => build("kube")?,
         };
-        let assets = env::var_os(ASSETS)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-            .filter(|assets| fs::canonicalize(assets).ok() != fs::canonicalize(&folder).ok());
-        let assets = assets.filter(|assets| match mismatch(assets, &folder) {
-            None => true,
-            Some(reason) => {
-                eprintln!("not using {ASSETS}={}: {reason}", assets.display());
-                false
-            }
-        });
         Ok(Self {
             folder,
             containerd: None,
-            assets,
         })
     }
 
@@ -69,12 +52,9 @@ impl Binaries {
     }
 
     pub(crate) fn program(&self, component: Component) -> Program {
-        match (&self.assets, component) {
-            (Some(assets), Component::Etcd | Component::ApiServer) => {
-                Program::foreign(assets.join(component.name()))
-            }
-            (_, Component::Registry) => Program::foreign(component.name()),
-            (_, Component::Containerd) => {
+        match component {
+            Component::Registry => Program::foreign(component.name()),
+            Component::Containerd => {
                 let folder = self.containerd.as_deref().unwrap_or(&self.folder);
                 Program::foreign(folder.join(component.name()))
             }
@@ -102,24 +82,4 @@ fn build(module: &str) -> Result<PathBuf> {
             reason: output.status.to_string(),
         })
     }
-}
-
-/// Returns why the etcd and kube-apiserver of `assets` cannot be used, if so.
-fn mismatch(assets: &Path, ours: &Path) -> Option<String> {
-    if !assets.join("etcd").exists() {
-        return Some("it has no etcd".to_owned());
-    }
-    let Some(theirs) = minor_of(&assets.join("kube-apiserver")) else {
-        return Some("it has no kube-apiserver with a readable version".to_owned());
-    };
-    let wanted = minor_of(&ours.join("kube-apiserver"))?;
-    (theirs != wanted).then(|| format!("its kube-apiserver is {theirs}, not {wanted}"))
-}
-
-/// Returns `v1.36` of a kube-apiserver that prints `Kubernetes v1.36.3`.
-fn minor_of(api_server: &Path) -> Option<String> {
-    let output = Command::new(api_server).arg("--version").output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    let (minor, _patch) = text.trim().strip_prefix("Kubernetes ")?.rsplit_once('.')?;
-    Some(minor.to_owned())
 }

@@ -4,12 +4,14 @@
 //! A run that was killed leaves its URL in the objects. The next run replaces it, and restores what the
 //! manifests say; so does `make install`.
 
+mod place;
+
 use std::error::Error;
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,16 +23,12 @@ use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use self::place::{Change, Place};
 use crate::run::{bound, exit_code};
-use crate::webhooks::objects::{Registration, host};
-
-mod objects;
 
 const POLL: Duration = Duration::from_millis(20);
 /// How often the objects are checked: `make install` creates or replaces them.
 const RECHECK: Duration = Duration::from_secs(10);
-/// More than one attempt, because another writer may have changed an object in between.
-const ATTEMPTS: usize = 3;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -56,12 +54,21 @@ pub(crate) struct Arguments {
 }
 
 fn valid(url: &str) -> Result<String, &'static str> {
-    let base = url.trim_end_matches('/');
-    let plain = !base.contains(['@', '?', '#']) && base.matches('/').count() == 2;
-    match host(base).filter(|_| plain && base.starts_with("https://")) {
-        Some(_) => Ok(base.to_owned()),
+    match host(url) {
+        Some(_) => Ok(url.trim_end_matches('/').to_owned()),
         None => Err("give https://HOST:PORT without user, path, query or fragment"),
     }
+}
+
+/// The host of `https://HOST:PORT`, a name or an IP address, without brackets.
+fn host(url: &str) -> Option<&str> {
+    let authority = url.strip_prefix("https://")?.trim_end_matches('/');
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.parse::<u16>().is_ok() => host,
+        _ => authority,
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    (!host.is_empty() && !host.contains(['/', '@', '?', '#'])).then_some(host)
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
@@ -83,14 +90,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn run_in(
-    folder: &std::path::Path,
+    folder: &Path,
     arguments: &Arguments,
     signal: &AtomicUsize,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let kubectl = Kubectl {
-        program: arguments.kubectl.clone(),
-        objects: folder.join("objects.json"),
-    };
+    let kubectl = Kubectl(arguments.kubectl.clone());
     if !arguments.force {
         kubectl.check_is_on_this_machine()?;
     }
@@ -98,15 +102,19 @@ fn run_in(
     let made = rcgen::generate_simple_self_signed([host])?;
     fs::write(folder.join("tls.crt"), made.cert.pem())?;
     fs::write(folder.join("tls.key"), made.signing_key.serialize_pem())?;
-    let packaged = kubectl.packaged(&arguments.root)?;
-    let mut registration = Registration::new(packaged, &arguments.url, &made.cert.pem());
+    let packaged = kubectl.packaged(&arguments.root)?.into_iter();
+    let mut places: Vec<_> = packaged
+        .map(|object| Place::new(object, &arguments.url, &made.cert.pem()))
+        .collect();
 
-    let ended = kubectl.register(&mut registration).and_then(|()| {
-        let mut command = bound(&arguments.command)?;
-        command.env("WEBHOOK_CERT_PATH", folder);
-        supervise(command, &kubectl, &mut registration, signal)
-    });
-    kubectl.restore(&registration)?;
+    let ended = kubectl
+        .change(&mut places, Place::registered)
+        .and_then(|()| {
+            let mut command = bound(&arguments.command)?;
+            command.env("WEBHOOK_CERT_PATH", folder);
+            supervise(command, &kubectl, &mut places, signal)
+        });
+    kubectl.change(&mut places, Place::restored)?;
     ended.map(exit_code)
 }
 
@@ -114,7 +122,7 @@ fn run_in(
 fn supervise(
     mut command: Command,
     kubectl: &Kubectl,
-    registration: &mut Registration,
+    places: &mut [Place],
     signal: &AtomicUsize,
 ) -> Result<ExitStatus, Box<dyn Error>> {
     // A Ctrl-C during the registration did not reach the command.
@@ -131,7 +139,7 @@ fn supervise(
         if asked != 0 {
             is_stopping = true;
             // First, so that the API server calls no address that is not served.
-            let restored = kubectl.restore(registration);
+            let restored = kubectl.change(places, Place::restored);
             // Ctrl-C also reaches the command, which is in the terminal's foreground group.
             if asked != usize::try_from(SIGINT)? {
                 kill_process(Pid::from_child(&child), Signal::TERM)?;
@@ -139,7 +147,7 @@ fn supervise(
             restored?;
         } else if !is_stopping && checked.elapsed() > RECHECK {
             // An API server that is away is asked again.
-            let _ = kubectl.register(registration);
+            let _ = kubectl.change(places, Place::registered);
             checked = Instant::now();
         }
         thread::sleep(POLL);
@@ -147,11 +155,7 @@ fn supervise(
 }
 
 /// kubectl, in the cluster of `KUBECONFIG`.
-struct Kubectl {
-    program: OsString,
-    /// A file for the objects that it writes.
-    objects: PathBuf,
-}
+struct Kubectl(OsString);
 
 impl Kubectl {
     fn run(&self, arguments: &[&str]) -> devcluster::Result<Vec<u8>> {
@@ -160,90 +164,80 @@ impl Kubectl {
             reason,
         };
         // In a process group of its own, which Ctrl-C does not reach.
-        let output = Command::new(&self.program)
+        let output = Command::new(&self.0)
             .args(arguments)
             .process_group(0)
             .output();
         let output = output.map_err(|error| failed(error.to_string()))?;
-        match output.status.success() {
-            true => Ok(output.stdout),
-            false => Err(failed(
-                String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-            )),
+        if !output.status.success() {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            return Err(failed(errors.trim().to_owned()));
         }
+        Ok(output.stdout)
     }
 
     fn check_is_on_this_machine(&self) -> Result<(), Box<dyn Error>> {
         let path = "-o=jsonpath={.clusters[0].cluster.server}";
         let server = self.run(&["config", "view", "--minify", path])?;
         let server = String::from_utf8(server)?;
-        match is_loopback(host(&server).unwrap_or_default()) {
-            true => Ok(()),
-            false => Err(format!(
-                "the API server at {server} is not on this machine; all its users would depend on \
-                 this process. Pass --force, or set WEBHOOK_URL_FORCE=true, if that is what you want"
-            )
-            .into()),
+        if host(&server).is_some_and(is_loopback) {
+            return Ok(());
         }
+        Err(format!(
+            "the API server at {server} is not on this machine; all its users would depend on \
+             this process. Pass --force, or set WEBHOOK_URL_FORCE=true, if that is what you want"
+        )
+        .into())
     }
 
     /// The CRDs and the webhook configuration of the manifests.
-    fn packaged(&self, root: &std::path::Path) -> Result<Vec<Value>, Box<dyn Error>> {
+    fn packaged(&self, root: &Path) -> Result<Vec<Value>, Box<dyn Error>> {
         let file = |path: &str| format!("--filename={}", root.join(path).display());
-        let (crds, webhooks) = (
-            file("config/crd/bases"),
-            file("config/webhook/manifests.yaml"),
-        );
         let objects = self.run(&[
             "create",
             "--dry-run=client",
             "--validate=false",
             "--output=json",
-            &crds,
-            &webhooks,
+            &file("config/crd/bases"),
+            &file("config/webhook/manifests.yaml"),
         ])?;
         let objects = serde_json::Deserializer::from_slice(&objects).into_iter();
         Ok(objects.collect::<Result<_, _>>()?)
     }
 
-    fn found(&self, registration: &Registration) -> Result<Vec<Value>, Box<dyn Error>> {
+    /// Reads the objects and makes the change that `wanted` returns for each.
+    fn change(
+        &self,
+        places: &mut [Place],
+        wanted: fn(&mut Place, Option<&Value>) -> Option<Change>,
+    ) -> Result<(), Box<dyn Error>> {
+        let names: Vec<_> = places.iter().map(Place::name).collect();
         let mut arguments = vec!["get", "--ignore-not-found", "--output=json"];
-        let names = registration.names();
         arguments.extend(names.iter().map(String::as_str));
         let list = self.run(&arguments)?;
-        if list.is_empty() {
-            return Ok(Vec::new());
+        // Empty if there are none.
+        let list: Value = serde_json::from_slice(&list).unwrap_or_default();
+        for place in places {
+            let name = place.name();
+            let mut found = list["items"].as_array().into_iter().flatten();
+            match wanted(place, found.find(|object| place::name(object) == name)) {
+                None => {}
+                Some(Change::Patch(patch)) => {
+                    let patch = format!("--patch={patch}");
+                    self.run(&["patch", &name, "--type=json", &patch])?;
+                }
+                Some(Change::Delete) => {
+                    self.run(&["delete", &name])?;
+                }
+                Some(Change::Create(object)) => {
+                    let file = env::temp_dir().join(format!("webhooks-{}.json", process::id()));
+                    fs::write(&file, object.to_string())?;
+                    let created = self.run(&["create", "--filename", &file.to_string_lossy()]);
+                    fs::remove_file(file)?;
+                    created?;
+                }
+            }
         }
-        let mut list: Value = serde_json::from_slice(&list)?;
-        Ok(serde_json::from_value(list["items"].take())?)
-    }
-
-    /// Writes the URL into the objects that do not have it, and creates the webhook configuration.
-    fn register(&self, registration: &mut Registration) -> Result<(), Box<dyn Error>> {
-        repeat(|| {
-            let found = self.found(registration)?;
-            let changed = registration.placed(&found);
-            self.write("replace", changed)?;
-            self.write("create", registration.missing(&found))
-        })
-    }
-
-    /// Restores the objects that have the URL of this run.
-    fn restore(&self, registration: &Registration) -> Result<(), Box<dyn Error>> {
-        repeat(|| {
-            let (replaced, deleted) = registration.restored(&self.found(registration)?);
-            self.write("replace", replaced)?;
-            self.write("delete", deleted)
-        })
-    }
-
-    fn write(&self, verb: &str, objects: Vec<Value>) -> Result<(), Box<dyn Error>> {
-        if objects.is_empty() {
-            return Ok(());
-        }
-        let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects});
-        fs::write(&self.objects, list.to_string())?;
-        self.run(&[verb, &format!("--filename={}", self.objects.display())])?;
         Ok(())
     }
 }
@@ -253,20 +247,9 @@ fn is_loopback(host: &str) -> bool {
     address.map_or(host == "localhost", |address| address.is_loopback())
 }
 
-fn repeat(mut attempt: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
-    let mut result = attempt();
-    for _ in 1..ATTEMPTS {
-        if result.is_ok() {
-            break;
-        }
-        result = attempt();
-    }
-    result
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{is_loopback, valid};
+    use super::{host, is_loopback, valid};
 
     #[test]
     fn loopback_is_known_by_name_and_by_address() {
@@ -277,7 +260,6 @@ mod tests {
             "10.96.0.1",
             "localhost.example.com",
             "127.0.0.1.example.com",
-            "",
         ] {
             assert!(!is_loopback(host), "{host}");
         }
@@ -285,12 +267,14 @@ mod tests {
 
     #[test]
     fn a_host_and_a_port_are_all_that_a_url_may_have() {
-        for url in [
-            "https://127.0.0.1:9443",
-            "https://[::1]:9443/",
-            "https://host.test",
+        for (url, expected) in [
+            ("https://127.0.0.1:9443", "127.0.0.1"),
+            ("https://[::1]:9443/", "::1"),
+            ("https://[::1]", "::1"),
+            ("https://host.test", "host.test"),
         ] {
             assert_eq!(valid(url).as_deref(), Ok(url.trim_end_matches('/')));
+            assert_eq!(host(url), Some(expected));
         }
         for url in [
             "",
