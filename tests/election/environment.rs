@@ -205,7 +205,7 @@ pub(crate) struct Write {
     pub(crate) user: String,
     pub(crate) resource: String,
     pub(crate) verb: String,
-    pub(crate) code: u64,
+    pub(crate) code: u16,
     pub(crate) received: Timestamp,
     pub(crate) answered: Timestamp,
 }
