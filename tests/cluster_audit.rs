@@ -100,11 +100,12 @@ fn only_own_services_that_are_no_longer_desired_were_deleted() {
     for delete in deletes {
         // Rejected before the body was read (401, 403, 429, or a manager killed while it sent the
         // body): the API server logs no body then, and deletes nothing.
-        if delete.body.is_null() && delete.code >= 400 {
+        let options = delete.request_body();
+        if options.is_null() && delete.code >= 400 {
             println!("rejected before reading: {delete:?}");
             continue;
         }
-        let conditions = &delete.body["preconditions"];
+        let conditions = &options["preconditions"];
         let is_exact = conditions["resourceVersion"].is_string();
         let may = match delete.resource.as_str() {
             "services" => is_exact && conditions["uid"].is_string(),

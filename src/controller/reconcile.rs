@@ -36,6 +36,29 @@ use quartet_http::{RequestError, found};
 use reconciler::STALE_RETRY;
 pub(crate) use reconciler::{Context, Reconciler};
 
+/// The deletion of a resource during its reconcile: its state is forgotten at the end, also after a panic
+/// or a timeout.
+struct Deletion<'a> {
+    reconciler: &'a Reconciler,
+    cached: &'a CachedResource,
+}
+
+impl Deletion<'_> {
+    fn has_happened(&self) -> bool {
+        let meta = &self.cached.meta;
+        let now = self.reconciler.resources.get(&meta.key);
+        now.is_none_or(|now| now.meta.uid != meta.uid)
+    }
+}
+
+impl Drop for Deletion<'_> {
+    fn drop(&mut self) {
+        if self.has_happened() {
+            self.reconciler.forget(self.cached);
+        }
+    }
+}
+
 impl Reconciler {
     /// Reconciles one resource: applies its children and writes its status.
     ///
@@ -49,17 +72,10 @@ impl Reconciler {
         if let Some(left) = self.states.held(key, uid) {
             return Ok(Action::Held(left));
         }
-        // The resource may have been deleted during this reconcile.
-        let is_gone = || {
-            let now = self.resources.get(key);
-            now.is_none_or(|now| now.meta.uid != cached.meta.uid)
+        let deletion = Deletion {
+            reconciler: self,
+            cached: &cached,
         };
-        // Also after a panic or a timeout.
-        scopeguard::defer! {
-            if is_gone() {
-                self.forget(&cached);
-            }
-        }
         self.pacer.reconcile_begins(key);
         let next = self.reconcile_as_read(&cached).await;
         let children = self.children.with_pods(key.namespace(), uid);
@@ -68,7 +84,7 @@ impl Reconciler {
         if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
             self.states.hold(key, uid, asked);
         }
-        if is_gone() {
+        if deletion.has_happened() {
             // A new resource of that name has its own event.
             return next.map(|_| Action::AwaitChange);
         }

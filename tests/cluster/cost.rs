@@ -50,7 +50,7 @@ fn spec(kind: Kind, port: usize, pods: usize) -> serde_json::Value {
     }
 }
 
-fn by_kind_of_request(requests: &[&Request]) -> BTreeMap<(String, String, u64), usize> {
+fn by_kind_of_request(requests: &[&Request]) -> BTreeMap<(String, String, u16), usize> {
     let mut counts = BTreeMap::new();
     for request in requests {
         let key = (request.verb.clone(), request.resource.clone(), request.code);

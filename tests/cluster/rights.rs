@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use crate::changes;
 use crate::granted::{CORE, METRICS_AUTH, SELF_MANAGED, generated, granted, used};
 use crate::{private, webhooks};
-use testkit::audit::{self, Request};
 use testkit::http;
 use testkit::{
     DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX, RBAC, ROLE, ROLE_BINDING,
     SERVICE, TestEnv, condition,
 };
+use testkit::{Request, audit};
 
 const ACCOUNT: Kind = Kind {
     api_version: "v1",

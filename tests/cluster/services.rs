@@ -85,7 +85,7 @@ async fn an_optional_service_is_created_on_request_and_only_it_is_deleted_later(
         let deletes: Vec<_> = requests.iter().filter(|it| is_delete(it)).collect();
         assert_eq!(deletes.len(), 1, "{deletes:?}");
         assert_eq!(deletes[0].resource, "services");
-        let conditions = &deletes[0].body["preconditions"];
+        let conditions = &deletes[0].request_body()["preconditions"];
         assert_eq!(
             [&conditions["uid"], &conditions["resourceVersion"]],
             [&doomed[0], &doomed[1]]

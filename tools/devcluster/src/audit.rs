@@ -55,6 +55,20 @@ impl AuditEvent {
         query.split('&').any(|part| part.starts_with("dryRun="))
     }
 
+    /// Reports whether it is not a list or watch, which fill a cache.
+    pub fn is_single(&self) -> bool {
+        !matches!(self.verb.as_str(), "watch" | "list")
+    }
+
+    /// Returns the event without its bodies, which a reader that keeps many events has no room for; a deletion
+    /// keeps its options.
+    #[must_use]
+    pub fn without_bodies_but_of_deletions(mut self) -> Self {
+        self.response = None;
+        self.request = self.request.filter(|_| self.verb == "delete");
+        self
+    }
+
     /// Returns the request body; null if it is not recorded.
     pub fn request_body(&self) -> Value {
         parse(self.request.as_deref())

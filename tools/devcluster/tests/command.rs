@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -35,7 +35,6 @@ impl Cache {
                 "DEVCLUSTER_BIN",
                 Binaries::find_or_build().unwrap().folder(),
             )
-            .env_remove("KUBEBUILDER_ASSETS")
             // The command of `run` is found by its argument, a log in this cache.
             .env_remove("DEVCLUSTER_AUDIT_LOGS")
             .stderr(Stdio::inherit());
@@ -134,10 +133,8 @@ fn nothing_outlives_a_killed_run_and_the_next_run_removes_its_folder() {
     let cache = Cache::new("devcluster-killed");
     println!("a killed run with a paused component");
     let first = a_paused_component_ends_with_a_killed_run(&cache);
-    println!("a killed run whose etcd and API server do not watch their input");
-    let second = components_that_do_not_watch_their_input_end_with_a_killed_run(&cache, &first);
     println!("a run that ends by itself");
-    run_returns_the_exit_code_and_offers_our_kubectl_with_a_cache_of_its_own(&cache, &second);
+    run_returns_the_exit_code_and_offers_our_kubectl_with_a_cache_of_its_own(&cache, &first);
 }
 
 fn a_paused_component_ends_with_a_killed_run(cache: &Cache) -> PathBuf {
@@ -148,25 +145,6 @@ fn a_paused_component_ends_with_a_killed_run(cache: &Cache) -> PathBuf {
         .find(|(_, line)| line.contains("kube-scheduler "))
         .expect("a scheduler");
     kill_process(scheduler, Signal::STOP).unwrap();
-    folder_of_killed(cache, run)
-}
-
-fn components_that_do_not_watch_their_input_end_with_a_killed_run(
-    cache: &Cache,
-    abandoned: &Path,
-) -> PathBuf {
-    let assets = cache.0.join("assets");
-    fs::create_dir(&assets).unwrap();
-    for name in ["etcd", "kube-apiserver"] {
-        let target = Binaries::find_or_build().unwrap().folder().join(name);
-        symlink(target, assets.join(name)).unwrap();
-    }
-    let mut command = cache.devcluster(&FOREVER);
-    command.env("KUBEBUILDER_ASSETS", &assets);
-    let run = run_until_killed(command);
-    assert!(!abandoned.exists());
-    let uses_assets = |line: &str| line.contains(assets.join("kube-apiserver").to_str().unwrap());
-    assert!(cache.processes().iter().any(|(_, line)| uses_assets(line)));
     folder_of_killed(cache, run)
 }
 
@@ -215,6 +193,18 @@ fn up_leaves_one_cluster_running_and_down_stops_it() {
     assert!(cache.devcluster(&["down"]).status().unwrap().success());
     assert!(cache.processes().is_empty());
     assert_eq!(cache.state_folders(), Vec::<PathBuf>::new());
+    nothing_outlives_a_killed_holder(&cache, up);
+}
+
+/// Neither the components, nor the command, which does not watch its input.
+fn nothing_outlives_a_killed_holder(cache: &Cache, up: impl Fn() -> String) {
+    up();
+    let processes = cache.processes();
+    assert!(processes.iter().any(|(_, line)| line.starts_with("tail ")));
+    let holder = fs::read_to_string(cache.state_folders()[0].join("owner")).unwrap();
+    let holder = Pid::from_raw(holder.trim().parse().unwrap()).unwrap();
+    kill_process(holder, Signal::KILL).unwrap();
+    cache.until(|processes| processes.is_empty());
 }
 
 #[test]

@@ -13,8 +13,7 @@ use devcluster::Environment;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::audit::{self, Request};
-use crate::{ApiServer, DEADLINE, Exit, Kind, Limit, Manager, Retries};
+use crate::{ApiServer, DEADLINE, Exit, Kind, Limit, Manager, Request, Retries, audit};
 
 /// A namespace and a manager that watches it.
 pub struct TestEnv {

@@ -10,38 +10,22 @@ pub struct Kind {
     pub plural: &'static str,
 }
 
+const fn kind(api_version: &'static str, kind: &'static str, plural: &'static str) -> Kind {
+    Kind {
+        api_version,
+        kind,
+        plural,
+    }
+}
+
 /// The API of roles.
 pub const RBAC: &str = "rbac.authorization.k8s.io/v1";
-pub const ROLE: Kind = Kind {
-    api_version: RBAC,
-    kind: "Role",
-    plural: "roles",
-};
-pub const ROLE_BINDING: Kind = Kind {
-    api_version: RBAC,
-    kind: "RoleBinding",
-    plural: "rolebindings",
-};
-pub const MEMCACHED: Kind = Kind {
-    api_version: "cache.example.com/v1alpha1",
-    kind: "Memcached",
-    plural: "memcacheds",
-};
-pub const NGINX: Kind = Kind {
-    api_version: "proxy.example.com/v1alpha1",
-    kind: "Nginx",
-    plural: "nginxes",
-};
-pub const ELASTIC_WEB: Kind = Kind {
-    api_version: "elasticweb.example.com/v1",
-    kind: "ElasticWeb",
-    plural: "elasticwebs",
-};
-pub const HELLO_WORLD: Kind = Kind {
-    api_version: "test.jiaozi.com/v1alpha1",
-    kind: "HelloWorld",
-    plural: "helloworlds",
-};
+pub const ROLE: Kind = kind(RBAC, "Role", "roles");
+pub const ROLE_BINDING: Kind = kind(RBAC, "RoleBinding", "rolebindings");
+pub const MEMCACHED: Kind = kind("cache.example.com/v1alpha1", "Memcached", "memcacheds");
+pub const NGINX: Kind = kind("proxy.example.com/v1alpha1", "Nginx", "nginxes");
+pub const ELASTIC_WEB: Kind = kind("elasticweb.example.com/v1", "ElasticWeb", "elasticwebs");
+pub const HELLO_WORLD: Kind = kind("test.jiaozi.com/v1alpha1", "HelloWorld", "helloworlds");
 /// The kinds of the original operators. A kind that was added later is not in the state that these left,
 /// and no test names it.
 pub const ORIGINAL_KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
@@ -51,36 +35,12 @@ pub fn is_original(kind: &str) -> bool {
     ORIGINAL_KINDS.iter().any(|it| it.kind == kind)
 }
 
-pub const DEPLOYMENT: Kind = Kind {
-    api_version: "apps/v1",
-    kind: "Deployment",
-    plural: "deployments",
-};
-pub const SERVICE: Kind = Kind {
-    api_version: "v1",
-    kind: "Service",
-    plural: "services",
-};
-pub const POD: Kind = Kind {
-    api_version: "v1",
-    kind: "Pod",
-    plural: "pods",
-};
-pub const QUOTA: Kind = Kind {
-    api_version: "v1",
-    kind: "ResourceQuota",
-    plural: "resourcequotas",
-};
-pub const NAMESPACE: Kind = Kind {
-    api_version: "v1",
-    kind: "Namespace",
-    plural: "namespaces",
-};
-pub const EVENT: Kind = Kind {
-    api_version: "events.k8s.io/v1",
-    kind: "Event",
-    plural: "events",
-};
+pub const DEPLOYMENT: Kind = kind("apps/v1", "Deployment", "deployments");
+pub const SERVICE: Kind = kind("v1", "Service", "services");
+pub const POD: Kind = kind("v1", "Pod", "pods");
+pub const QUOTA: Kind = kind("v1", "ResourceQuota", "resourcequotas");
+pub const NAMESPACE: Kind = kind("v1", "Namespace", "namespaces");
+pub const EVENT: Kind = kind("events.k8s.io/v1", "Event", "events");
 
 impl Kind {
     pub(crate) fn api(self) -> String {

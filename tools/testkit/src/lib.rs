@@ -18,10 +18,9 @@ mod within;
 
 use std::time::Duration;
 
-pub use devcluster::load_factor;
+pub use devcluster::{AuditEvent as Request, load_factor};
 
 pub use self::api::{Answer, ApiServer, Retries};
-pub use self::audit::Request;
 pub use self::built::built;
 pub use self::environment::{TestEnv, condition, crds, is_ready};
 pub use self::kinds::*;
