@@ -86,7 +86,13 @@ impl Reconciler {
         if cached.meta.deleting {
             // The garbage collector deletes the children. A child that is created now would outlive a
             // foreground deletion of its owner, or delay it.
-            return stripped.map(|_| Action::AwaitChange).map_err(Failure::from);
+            stripped?;
+            if cached.legacy_finalizer.is_some() && finalizers::exists_for(self.kind) {
+                // The resource may be gone now; otherwise it has a new event.
+                return Ok(Action::AwaitChange);
+            }
+            let wait = self.report_deletion(cached).await?;
+            return Ok(wait.map_or(Action::AwaitChange, Action::RequeueAfter));
         }
         let (strip_after, stripped) = match stripped {
             Ok(strip_after) => (strip_after, None),
