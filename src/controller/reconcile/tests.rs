@@ -12,6 +12,7 @@ mod owned;
 mod paced;
 mod refused;
 mod requests;
+mod spread;
 mod status_conflicts;
 
 use std::sync::atomic::{AtomicU32, Ordering};
