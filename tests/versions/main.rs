@@ -16,6 +16,7 @@ mod outage;
 mod previous;
 mod pull_policy;
 mod random;
+mod refused_specs;
 mod schemas;
 mod shared;
 mod upgrade;
