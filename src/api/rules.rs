@@ -57,7 +57,7 @@ pub const RESOURCES: [Rule; 2] = [
 ];
 
 /// Rules of requests, and of limits.
-pub const QUANTITIES: [Rule; 3] = [
+pub const QUANTITIES: [Rule; 2] = [
     Rule {
         rule: "self.all(key, !key.startsWith('requests.') && \
                key.matches('^(cpu|memory|ephemeral-storage|hugepages-.*|.*/.*)$'))",
@@ -66,16 +66,12 @@ pub const QUANTITIES: [Rule; 3] = [
                   such as example.com/gpu",
     },
     Rule {
-        rule: "self.all(key, !key.contains('/') || quantity(string(self[key])).isInteger())",
+        rule: "self.all(key, key in ['cpu', 'memory', 'ephemeral-storage'] || \
+               (quantity(string(self[key])).isInteger() && (!key.startsWith('hugepages-') || \
+               quantity(string(self[key])).asInteger() % quantity(key.substring(10)).asInteger() == 0)))",
         field_path: "",
-        message: "the quantity of a resource with a domain must be a whole number",
-    },
-    Rule {
-        rule: "self.all(key, !key.startsWith('hugepages-') || \
-               (quantity(string(self[key])).isInteger() && quantity(string(self[key])).asInteger() % \
-               quantity(key.substring(10)).asInteger() == 0))",
-        field_path: "",
-        message: "the quantity of hugepages must be a multiple of their size",
+        message: "the quantity of a resource with a domain must be a whole number, and that of hugepages \
+                  a multiple of their size",
     },
 ];
 

@@ -44,20 +44,9 @@ pub(super) fn lock(
         field_manager: names::LEASE_MANAGER.to_owned(),
         identity: identity(),
         timing: candidate::TIMING,
-        flags: flags(config),
+        flags: format!(
+            "--controllers={:?} --watch-namespace={:?}",
+            config.operators, config.watch_namespaces
+        ),
     }))
-}
-
-/// The flags that say which resources this process reconciles.
-fn flags(config: &Config) -> String {
-    let operators = config.operators.iter();
-    let controllers: Vec<_> = operators
-        .map(|operator| operator.kind().controller_name())
-        .collect();
-    let namespaces: Vec<_> = config.watch_namespaces.iter().map(String::as_str).collect();
-    format!(
-        "--controllers={} --watch-namespace={}",
-        controllers.join(","),
-        namespaces.join(",")
-    )
 }

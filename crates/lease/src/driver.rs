@@ -235,24 +235,22 @@ impl Election {
 
     /// Says once a minute that the leader has other flags.
     fn compare_flags(&mut self, now: Moment) {
-        let (lease, holder) = (&self.lock.name, self.candidate.holder());
+        let (holder, ours) = (self.candidate.holder(), &self.lock.flags);
         let is_standby = !holder.is_empty() && *holder != *self.lock.identity;
         let theirs = self.latest.as_ref().and_then(flags_of);
-        let others = theirs.filter(|theirs| is_standby && *theirs != self.lock.flags);
+        let others = theirs.filter(|theirs| is_standby && theirs != ours);
         self.metrics.other_flags.set(others.is_some().into());
-        let is_known = |logged| now < logged + MINUTE;
+        let logged = &mut self.logged.other_flags;
         if let Some(theirs) = others
-            && !self.logged.other_flags.is_some_and(is_known)
+            && logged.is_none_or(|logged| now >= logged + MINUTE)
         {
-            self.logged.other_flags = Some(now);
-            let ours = &self.lock.flags;
+            *logged = Some(now);
             tracing::warn!(
-                lease,
                 holder,
                 theirs,
                 ours,
-                "the leader has other flags, so nobody does what only this process would do; give both the \
-                 same flags, or each a Lease in a namespace of its own"
+                "the leader has other flags, so nobody does what only this process would do; \
+                 give both the same flags, or each a Lease in a namespace of its own"
             );
         }
     }

@@ -36,57 +36,29 @@ impl Reconciler {
         let observed = self.observe(resource, desired, outcome);
         let next_change = status::next_change(&observed);
         let is_at_rest = status::is_at_rest(desired, &observed);
-        let mut wanted = self.operator.status(resource, desired, &observed);
+        let mut wanted = match cached.meta.deleting {
+            true => status::terminating(resource, &observed.now),
+            false => self.operator.status(resource, desired, &observed),
+        };
         if observed.workload.is_none() && is_in_conflict(outcome) {
             keep_pods(&mut wanted, &resource.status);
         }
-        let written = self.write_status(at, cached, (resource, &wanted), (observed, is_at_rest));
-        let wait = written.await?;
-        Ok(wait.into_iter().chain(next_change).min())
-    }
-
-    /// Reports that the resource `cached` is being deleted. Returns when to reconcile again.
-    ///
-    /// # Errors
-    /// An error to retry.
-    pub(super) async fn report_deletion(
-        &self,
-        cached: &CachedResource,
-    ) -> Result<Option<Duration>, RequestError> {
-        let read = serde_json::from_str(&cached.spec).unwrap_or_default();
-        let resource = self.resource(cached, self.version_of(cached), &read);
-        let wanted = status::terminating(&resource, &self.now());
-        let at = self.location(cached, &resource.api_version);
-        let written = self.write_status(
-            at,
-            cached,
-            (&resource, &wanted),
-            (Observed::default(), true),
-        );
-        written.await
-    }
-
-    async fn write_status(
-        &self,
-        at: Location<'_>,
-        cached: &CachedResource,
-        (resource, wanted): (&Resource, &Status),
-        (observed, is_at_rest): (Observed, bool),
-    ) -> Result<Option<Duration>, RequestError> {
-        let wanted_text = serde_json::to_string(wanted).unwrap_or_default();
+        let wanted_text = serde_json::to_string(&wanted).unwrap_or_default();
         let stored_text = &*cached.status;
         let is_as_wanted = wanted_text == stored_text
             // Something between the API server and this process may have written it anew.
-            || resource.status == *wanted && is_same_json(&wanted_text, stored_text);
+            || resource.status == wanted && is_same_json(&wanted_text, stored_text);
         if is_as_wanted {
             self.states.status_is_written(resource);
-            return Ok(None);
+            return Ok(next_change);
         }
-        if let Some(wait) = self.defers_status(resource, wanted, observed, is_at_rest) {
-            return Ok(Some(wait));
+        if let Some(wait) = self.defers_status(resource, &wanted, observed, is_at_rest) {
+            return Ok(next_change.into_iter().chain([wait]).min());
         }
-        self.send_status(at, cached, resource, (wanted, &wanted_text))
-            .await
+        let sent = self
+            .send_status(at, cached, resource, (&wanted, &wanted_text))
+            .await?;
+        Ok(sent.or(next_change))
     }
 
     /// How long the write of the status `wanted` waits: for the rollout to pause, or because another writer
@@ -194,19 +166,15 @@ impl Reconciler {
         let wanted = makes_pods.map(|child| (child.kind, child.name.as_str()));
         let (namespace, uid) = (&resource.namespace, &resource.uid);
         let (workload, pods, others) = self.children.observed(namespace, uid, wanted);
+        let now = (self.clock)();
         Observed {
             workload,
             others,
             pods,
             problem: outcome.problem.clone(),
             unconfirmed: outcome.unconfirmed.clone(),
-            now: self.now(),
+            now: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         }
-    }
-
-    /// The current time for a condition.
-    fn now(&self) -> String {
-        (self.clock)().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 
     /// Logs each transition of Ready, and records Events for transitions that a person should see.

@@ -83,6 +83,10 @@ async fn fault_49_a_resource_that_is_being_deleted_gets_one_status_and_nothing_e
             },
         }),
     );
+    let wait = Duration::from_millis(500);
+    let next = scenario.reconcile().await;
+    assert_eq!(next, Ok(Action::RequeueAfter(wait)), "it may be gone soon");
+    tokio::time::advance(wait).await;
     assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
     let status = scenario.sent.lock().expect("not poisoned")[0].1[1]["value"].clone();
     assert_eq!(scenario.sent(), [STATUS]);
