@@ -72,7 +72,10 @@ async fn what_the_api_server_makes_of_an_apply_is_not_fought() {
 #[tokio::test(start_paused = true)]
 async fn fault_49_a_resource_that_is_being_deleted_gets_one_status_and_nothing_else() {
     let scenario = Scenario::new(willing);
-    let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "reason": "Paused", "message": ""});
+    let condition = |type_: &str, status: &str| {
+        let time = "2026-01-01T00:00:00Z";
+        json!({"type": type_, "status": status, "reason": "Paused", "message": "", "lastTransitionTime": time})
+    };
     scenario.holds(
         1,
         json!({
