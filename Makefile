@@ -78,7 +78,7 @@ PLATFORMS ?= linux/amd64,linux/arm64
 # The date of the images and of all files in them, so that the same source gives the same image. Not
 # set for every command, because another date causes recompilation.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-docker-build docker-buildx bundle-build catalog-build helm-chart release-dry-run: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
+docker-build docker-buildx bundle-build bundle-buildx catalog-build catalog-buildx helm-chart release-dry-run: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
 export CONTAINER_TOOL
 # More arguments for `cargo test`, e.g. TESTFLAGS='--test manager'.
 TESTFLAGS ?=
@@ -436,6 +436,14 @@ docker-buildx: ## Build the manager's image for all of PLATFORMS and push it as 
 .PHONY: bundle-build
 bundle-build: ## Build the bundle's image BUNDLE_IMG.
 	hack/image.sh build $(BUNDLE_IMG) $(BUNDLE_DIR).Dockerfile $(dir $(BUNDLE_DIR))
+
+.PHONY: bundle-buildx
+bundle-buildx: ## Build the bundle's image for all of PLATFORMS and push it as BUNDLE_IMG.
+	hack/image.sh multi $(BUNDLE_IMG) $(BUNDLE_DIR).Dockerfile $(PLATFORMS)
+
+.PHONY: catalog-buildx
+catalog-buildx: ## Build the catalog's image for all of PLATFORMS and push it as CATALOG_IMG.
+	hack/image.sh multi $(CATALOG_IMG) $(CATALOG_DIR).Dockerfile $(PLATFORMS)
 
 .PHONY: bundle-push
 bundle-push: ## Push the bundle's image BUNDLE_IMG.

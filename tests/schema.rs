@@ -13,7 +13,8 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Error};
 use quartet_operator::api::conversion::hub_spec;
-use quartet_operator::api::limits::{LABEL, NAME, QUALIFIED_NAME_MAX, VISIBLE};
+use quartet_operator::api::limits::{LABEL, NAME, QUALIFIED_NAME, VISIBLE};
+use quartet_operator::api::rules;
 use quartet_operator::api::{Kind, Status, Version};
 use quartet_operator::operators::{OPERATORS, Operator, Resource, SERVICE, Settings};
 use quartet_operator::packaging::{crd, kinds, sample};
@@ -103,7 +104,10 @@ impl Served {
                     .map(|details| details.causes)
                     .unwrap_or_default();
                 // `<nil>` names no field; a path with a leading dot is of the scale subresource.
-                let fields = causes.into_iter().map(|cause| cause.field);
+                let causes = causes
+                    .into_iter()
+                    .filter(|cause| !is_left_to_cel(&cause.message));
+                let fields = causes.map(|cause| cause.field);
                 fields
                     .filter(|field| field.starts_with("spec") || field.starts_with("metadata"))
                     .collect()
@@ -113,11 +117,18 @@ impl Served {
     }
 }
 
+/// Reports whether this is the message of a rule that only the API server checks.
+fn is_left_to_cel(message: &str) -> bool {
+    let rules = rules::RESOURCES.iter().chain(&rules::QUANTITIES);
+    let mut rules = rules.chain(&rules::TOLERATION);
+    rules.any(|rule| message.contains(rule.message))
+}
+
 /// Whether the value is text that must match a regular expression of which only the API server knows
 /// what it matches.
 fn must_match(schema: &Value) -> bool {
     let pattern = schema["pattern"].as_str();
-    pattern.is_some_and(|pattern| ![VISIBLE, LABEL, NAME].contains(&pattern))
+    pattern.is_some_and(|pattern| ![VISIBLE, LABEL, QUALIFIED_NAME, NAME].contains(&pattern))
 }
 
 /// Returns a bound of `schema` that is a number.
@@ -145,7 +156,9 @@ fn full(schema: &Value) -> Value {
         // The last type of a Service is one that may have a node port.
         "string" if schema["enum"].is_array() => json!(schema["enum"].as_array().unwrap().last()),
         "string" if must_match(schema) => Value::Null,
-        "string" => json!("a".repeat(size(schema, "maxLength"))),
+        "string" if schema["pattern"] == VISIBLE => json!("a".repeat(size(schema, "maxLength"))),
+        // The longest that is a name or value of a label, too.
+        "string" => json!("a".repeat(size(schema, "maxLength").min(63))),
         "array" => json!([full(&schema["items"])]),
         _ if schema["additionalProperties"].is_object() => {
             json!({ "key": full(&schema["additionalProperties"]) })
@@ -159,16 +172,6 @@ fn full(schema: &Value) -> Value {
             )
         }
     }
-}
-
-/// Keys that none of our maps may have.
-const WRONG_KEYS: [&str; 2] = ["a b", "é"];
-
-/// For an invalid key, the API server names the map, where we name the key as well.
-fn blamed_by_the_api_server(field: String) -> String {
-    let map = |key| field.strip_suffix(key)?.strip_suffix('.');
-    let map = WRONG_KEYS.iter().find_map(|key| map(*key));
-    map.map(str::to_owned).unwrap_or(field)
 }
 
 /// Collects values of `schema` at `pointer` that break one rule each, or none.
@@ -202,7 +205,7 @@ fn probes(schema: &Value, pointer: &str, found: &mut Vec<(String, Option<Value>)
             }
             if !must_match(schema) {
                 probe(json!(["a".repeat(min)]));
-                if schema["pattern"].is_string() {
+                if schema["pattern"] == VISIBLE {
                     probe(json!(["a b", "é", "a\n"]));
                 }
             }
@@ -227,10 +230,8 @@ fn probes(schema: &Value, pointer: &str, found: &mut Vec<(String, Option<Value>)
                 entries.collect::<Map<_, _>>().into()
             };
             probe(json!([[], of_size(max), of_size(max + 1)]));
-            let longest = "a".repeat(QUALIFIED_NAME_MAX.into());
-            for key in [longest.as_str()].iter().chain(&WRONG_KEYS) {
-                probe(json!([{ *key: full(values) }]));
-            }
+            let longest = format!("{}/{}", "a".repeat(253), "a".repeat(63));
+            probe(json!([{ longest: full(values) }]));
             probes(values, &format!("{pointer}/key"), found);
         }
         _ => {
@@ -303,7 +304,7 @@ async fn the_api_server_and_our_validation_name_the_same_fields() {
                 let ours: BTreeSet<_> = version
                     .validate(&spec)
                     .into_iter()
-                    .map(|error| blamed_by_the_api_server(error.field))
+                    .map(|error| error.field)
                     .collect();
                 if outermost(&ours) != outermost(&theirs) {
                     let value =

@@ -4,7 +4,7 @@
 use arbitrary::{Result, Unstructured};
 use quartet_operator::api::DATA_ANNOTATION;
 use quartet_operator::api::conversion::hub_spec;
-use quartet_operator::api::limits::{LABEL, NAME, QUALIFIED_NAME_MAX, VISIBLE, allows};
+use quartet_operator::api::limits::{QUALIFIED_NAME, QUALIFIED_NAME_MAX, VISIBLE, allows};
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::operators::{OPERATORS, Operator, Resource};
 use serde_json::{Map, Value, json};
@@ -188,7 +188,7 @@ fn shaped(bytes: &mut Unstructured<'_>, schema: &Value, care: Care) -> Result<Va
                 let entries = (0..most).map(|_| {
                     let key = match bytes.ratio(1, 2)? {
                         true => (*bytes.choose(&["cpu", "memory"])?).to_owned(),
-                        false => text(bytes, 1, QUALIFIED_NAME_MAX.into(), LABEL, care)?,
+                        false => text(bytes, 1, QUALIFIED_NAME_MAX.into(), QUALIFIED_NAME, care)?,
                     };
                     Ok((key, shaped(bytes, values, care)?))
                 });
@@ -260,7 +260,7 @@ fn text(
         2 if care == Care::Loose => max + 1,
         _ => bytes.int_in_range(min..=max.min(min.saturating_add(8)))?,
     };
-    if ![VISIBLE, LABEL, NAME].contains(&pattern) {
+    if pattern != VISIBLE {
         return Ok("m".repeat(length));
     }
     let characters: Vec<char> = ('!'..='~').filter(|it| allows(pattern, *it)).collect();

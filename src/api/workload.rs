@@ -12,9 +12,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use quartet_versions::limits::{
-    IMAGE_MAX, INT64_MAX, LABEL, LABEL_MAX, NAME, NAME_MAX, QUALIFIED_NAME_MAX, VISIBLE,
+    IMAGE_MAX, INT64_MAX, LABEL, LABEL_MAX, NAME, NAME_MAX, QUALIFIED_NAME, QUALIFIED_NAME_MAX,
+    VISIBLE,
 };
-use quartet_versions::rules::{NODE_PORT_HAS_ITS_TYPE, NODE_PORT_MESSAGE};
+use quartet_versions::rules::{NODE_PORT_HAS_ITS_TYPE, NODE_PORT_MESSAGE, RESOURCES, TOLERATION};
 use quartet_versions::schema::{choice_of, labels, quantities};
 
 /// Number of pods, image and settings of the pods; part of the storage version of every kind whose
@@ -86,6 +87,7 @@ pub struct LocalObjectReference {
 /// Requests and limits of the operand's container.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = RESOURCES))]
 pub struct Resources {
     /// Minimum resources that are reserved for the container on its node, e.g. `cpu: 100m`.
     /// Default: small requests that the operator chooses.
@@ -122,9 +124,10 @@ pub struct Scheduling {
 /// A toleration; see Toleration of core/v1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = TOLERATION))]
 pub struct Toleration {
     /// Key of the taint. If absent, operator must be Exists, which matches every taint.
-    #[schemars(length(max = QUALIFIED_NAME_MAX), regex(pattern = LABEL))]
+    #[schemars(length(max = QUALIFIED_NAME_MAX), regex(pattern = QUALIFIED_NAME))]
     pub key: Option<String>,
     /// How the value is compared: Equal, or Exists, which matches every value. Default: Equal.
     #[schemars(extend("enum" = ["Equal", "Exists"]))]
@@ -150,7 +153,7 @@ pub struct TopologySpreadConstraint {
     #[schemars(range(min = 1))]
     pub max_skew: i32,
     /// Key of the node label that defines the topology domains, e.g. topology.kubernetes.io/zone.
-    #[schemars(length(min = 1, max = QUALIFIED_NAME_MAX), regex(pattern = LABEL))]
+    #[schemars(length(min = 1, max = QUALIFIED_NAME_MAX), regex(pattern = QUALIFIED_NAME))]
     pub topology_key: String,
     /// What the scheduler does with a pod that violates the constraint: DoNotSchedule or
     /// ScheduleAnyway.

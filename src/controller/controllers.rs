@@ -224,6 +224,9 @@ impl Running {
             ended = &mut self.events => ended.map(|()| "the writer of Events".to_owned()),
             () = stop => return self.stop().await,
         };
+        // The lease can be released when no reconcile runs.
+        self.stopping.cancel();
+        while self.workers.join_next().await.is_some() {}
         Err(match ended {
             Ok(part) => ControllersError::Ended(part),
             Err(panic) => ControllersError::Panicked(panic),

@@ -50,10 +50,11 @@ impl Notice {
 /// The events for the change from one status to the next.
 pub(super) fn transitions(before: &Status, after: &Status) -> Vec<Notice> {
     let trouble = |of| status::condition(of, status::DEGRADED).filter(|it| it.status == "True");
-    let is_paused = |of| {
+    let is_for = |of, reason: Reason| {
         let ready = status::condition(of, status::READY);
-        ready.is_some_and(|ready| ready.reason == Reason::Paused.as_str())
+        ready.is_some_and(|ready| ready.reason == reason.as_str())
     };
+    let is_paused = |of| is_for(of, Reason::Paused);
     let of_trouble = match (trouble(before), trouble(after)) {
         (old, Some(new)) if old.is_none_or(|old| old.reason != new.reason) => Some(Notice {
             severity: "Warning",
@@ -72,7 +73,7 @@ pub(super) fn transitions(before: &Status, after: &Status) -> Vec<Notice> {
             "Paused",
             "paused by annotation: nothing is applied until it is removed",
         )),
-        (true, false) => Some(Notice::normal(
+        (true, false) if !is_for(after, Reason::Terminating) => Some(Notice::normal(
             "Resumed",
             "the annotation that paused it was removed: changes are applied again",
         )),

@@ -100,9 +100,9 @@ impl Reconciler {
             }
             stripped => stripped,
         };
-        if cached.meta.deleting {
-            // The garbage collector deletes the children. A child that is created now would outlive a
-            // foreground deletion of its owner, or delay it.
+        let has_legacy = cached.legacy_finalizer.is_some() && finalizers::exists_for(self.kind);
+        if cached.meta.deleting && has_legacy {
+            // The resource may be gone now; otherwise it has a new event.
             return stripped.map(|_| Action::AwaitChange).map_err(Failure::from);
         }
         let (strip_after, stripped) = match stripped {
@@ -112,7 +112,9 @@ impl Reconciler {
         let read: Value = serde_json::from_str(&cached.spec).unwrap_or_default();
         let version = self.version_of(cached);
         let resource = self.resource(cached, version, &read);
-        let (desired, ensured) = self.apply_desired(&resource, version, &read).await;
+        let (desired, ensured) = self
+            .apply_desired(&resource, version, &read, cached.meta.deleting)
+            .await;
         let mut outcome = match (&desired, ensured) {
             (Ok(children), Some(ensured)) => {
                 if self.becomes_ready(&resource, children)
@@ -161,13 +163,14 @@ impl Reconciler {
         outcome.into_result(written)
     }
 
-    /// Computes the desired children and applies them, unless the resource is paused or its spec is
-    /// refused.
+    /// Computes the desired children and applies them, unless the resource is paused or being deleted, or its
+    /// spec is refused.
     async fn apply_desired(
         &self,
         resource: &Resource,
         version: &Version,
         read: &Value,
+        is_deleting: bool,
     ) -> (Summary, Option<Result<Ensured, ApplyError>>) {
         // First in the version that was read, so that errors name its fields, and again in the hub
         // version.
@@ -178,7 +181,9 @@ impl Reconciler {
             Err(ValidationError::Invalid(errors))
         };
         let ensured = match &desired {
-            Ok(children) if resource.paused.is_none() => {
+            // The garbage collector deletes the children. A child that is created now would outlive a
+            // foreground deletion of its owner, or delay it.
+            Ok(children) if resource.paused.is_none() && !is_deleting => {
                 Some(self.ensure(resource, children).await)
             }
             _ => None,

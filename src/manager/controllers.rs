@@ -74,31 +74,22 @@ pub(super) async fn run_elected(
     // A separate task, so that the controllers cannot delay a renewal.
     let election = election.run(resign.clone().cancelled_owned());
     let mut election = Aborted(tokio::spawn(election));
-    tokio::select! {
+    let ended = tokio::select! {
         biased;
         ended = &mut election.0 => return Ok(ended??),
-        ended = controllers => match ended {
-            Ok(()) => {}
-            // The fence depends on the time, so it may close before the election reports the loss.
-            Err(ControllersError::Fenced(fenced)) => {
-                return match timeout(RELEASE, &mut election.0).await {
-                    Ok(ended) => Ok(ended??),
-                    Err(_elapsed) => Err(ControllersError::from(fenced).into()),
-                };
-            }
-            Err(error) => return Err(error.into()),
-        },
+        ended = controllers => ended,
+    };
+    // The fence depends on the time, so it may close before the election reports the loss.
+    if !matches!(ended, Err(ControllersError::Fenced(_))) {
+        resign.cancel();
     }
-    resign.cancel();
     match timeout(RELEASE, &mut election.0).await {
-        Ok(ended) => Ok(ended??),
-        Err(_elapsed) => {
-            tracing::warn!(
-                "the lease was not released in time; other replicas wait until it expires"
-            );
-            Ok(())
-        }
+        Ok(election) => election??,
+        Err(_elapsed) => tracing::warn!(
+            "the lease was not released in time; other replicas wait until it expires"
+        ),
     }
+    Ok(ended?)
 }
 
 /// A task that is aborted when its owner is dropped.

@@ -44,5 +44,9 @@ pub(super) fn lock(
         field_manager: names::LEASE_MANAGER.to_owned(),
         identity: identity(),
         timing: candidate::TIMING,
+        flags: format!(
+            "--controllers={:?} --watch-namespace={:?}",
+            config.operators, config.watch_namespaces
+        ),
     }))
 }

@@ -87,6 +87,13 @@ pub fn selector(controller_name: &str, name: &str) -> [(&'static str, String); 2
     ]
 }
 
+/// The labels that select the pods of the resource `name` and of nobody else: those of [`selector`], which
+/// other software may also have, and the kind.
+pub fn pod_selector(controller_name: &str, name: &str) -> [(&'static str, String); 3] {
+    let [instance, program] = selector(controller_name, name);
+    [instance, program, (KIND_LABEL, controller_name.to_owned())]
+}
+
 /// `name` in at most `max` bytes. A name that is cut gets a hash to keep it unique. The part
 /// before the hash ends with an alphanumeric character, since a dash may not follow a dot in a
 /// subdomain.

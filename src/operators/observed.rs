@@ -118,6 +118,8 @@ reasons! {
     ApplyFailed,
     /// A child is being deleted.
     ChildTerminating,
+    /// The resource is being deleted.
+    Terminating,
     /// A changed default of the operator waits in the rollout queue.
     RolloutQueued,
     /// The Deployment is paused (`spec.paused`).

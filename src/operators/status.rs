@@ -47,6 +47,7 @@ pub const CHILDREN_MISSING: &str = "waiting for the children to match the spec";
 const ROLLED_OUT: &str = "this generation is rolled out and available";
 const PODS_UNAVAILABLE: &str = "all pods are up to date, but not all are available";
 const ENOUGH_PODS: &str = "enough pods are available";
+const TERMINATING: &str = "being deleted: its children are not observed any more";
 const NO_WORKLOAD: &str = "the workload that creates the pods does not exist";
 
 /// Computes the status of `resource`, whose desired children are `desired`.
@@ -76,6 +77,24 @@ pub(super) fn of(
             let all = qps.max(0).saturating_mul(observed.ready_pods());
             all.min(INT64_MAX)
         }),
+    }
+}
+
+/// The status of `resource`, which is being deleted. It is written once, whatever becomes of the children, so
+/// it has no numbers of them. `Progressing` and `Degraded` stay as they are.
+pub fn terminating(resource: &Resource, now: &str) -> Status {
+    let changed = [(READY, "False"), (AVAILABLE, "Unknown")];
+    let is_other = |it: &&Condition| changed.iter().all(|(type_, _)| it.type_ != *type_);
+    let others = resource.status.conditions.iter().filter(is_other);
+    let changed = changed.map(|(type_, status)| {
+        let finding = (status, Problem::new(Reason::Terminating, TERMINATING));
+        changed_condition(resource, type_, finding, now)
+    });
+    Status {
+        observed_generation: Some(resource.generation),
+        selector: resource.status.selector.clone(),
+        conditions: changed.into_iter().chain(others.cloned()).collect(),
+        ..Status::default()
     }
 }
 
@@ -148,27 +167,30 @@ fn conditions(resource: &Resource, desired: &Summary, observed: &Observed) -> Ve
             .or_else(|| failing_pods.map(|pods| pods.problem))
             .or_else(|| not_ready(observed)),
     };
-    let condition = |type_: &str, (status, Problem { reason, message }): Finding| {
-        // API conventions: the time changes only with the status.
-        let unchanged = condition(&resource.status, type_)
-            .filter(|before| before.status == status && !before.last_transition_time.is_empty());
-        Condition {
-            type_: type_.to_owned(),
-            status: status.to_owned(),
-            observed_generation: Some(resource.generation),
-            last_transition_time: unchanged
-                .map_or(&observed.now, |before| &before.last_transition_time)
-                .clone(),
-            reason: reason.as_str().to_owned(),
-            message: cut(message),
-        }
-    };
+    let condition = |type_, finding| changed_condition(resource, type_, finding, &observed.now);
     vec![
         condition(READY, inputs.ready()),
         condition(AVAILABLE, inputs.available()),
         condition(PROGRESSING, inputs.progressing()),
         condition(DEGRADED, inputs.degraded()),
     ]
+}
+
+/// The condition of `resource` with the type `type_` and a new finding.
+fn changed_condition(resource: &Resource, type_: &str, finding: Finding, now: &str) -> Condition {
+    let (status, Problem { reason, message }) = finding;
+    // API conventions: the time changes only with the status.
+    let unchanged = condition(&resource.status, type_)
+        .filter(|before| before.status == status && !before.last_transition_time.is_empty());
+    let time = unchanged.map_or(now, |before| &before.last_transition_time);
+    Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        observed_generation: Some(resource.generation),
+        last_transition_time: time.to_owned(),
+        reason: reason.as_str().to_owned(),
+        message: cut(message),
+    }
 }
 
 /// The input of the four conditions.

@@ -65,7 +65,7 @@ pub(super) fn children(kind: &Kind, resource: &Resource, plan: &Plan) -> Vec<Chi
 /// The labels that select the pods, in the format of `kubectl get pods -l`, for the scale
 /// subresource. `kept` is the retained selector of an older operator.
 pub(super) fn selector_text(kind: &Kind, resource: &Resource, kept: Option<&Value>) -> String {
-    names::selector(&kind.controller_name(), &resource.name)
+    names::pod_selector(&kind.controller_name(), &resource.name)
         .map(|(label, ours)| {
             let value = kept.and_then(|kept| kept::value(kept, label));
             format!("{label}={}", value.unwrap_or(&ours))
@@ -83,6 +83,13 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn selector(&self) -> Labels {
         let selector = names::selector(&self.kind.controller_name(), &self.resource.name);
+        selector
+            .map(|(label, value)| (label.to_owned(), value))
+            .into()
+    }
+
+    fn pod_selector(&self) -> Labels {
+        let selector = names::pod_selector(&self.kind.controller_name(), &self.resource.name);
         selector
             .map(|(label, value)| (label.to_owned(), value))
             .into()
@@ -158,7 +165,7 @@ impl Builder<'_> {
                 plan,
                 &self.kind.controller_name(),
                 &config_name(&self.resource.name),
-                &self.selector(),
+                &self.pod_selector(),
             )),
         }
     }
@@ -225,7 +232,7 @@ impl Builder<'_> {
                 internal_traffic_policy: Some("Cluster".to_owned()),
                 external_traffic_policy: is_external.then(|| "Cluster".to_owned()),
                 allocate_load_balancer_node_ports: is_balanced.then_some(true),
-                selector: Some(self.selector()),
+                selector: Some(self.pod_selector()),
                 ports: Some(vec![ServicePort {
                     name: Some(port_name.to_owned()),
                     protocol: Some("TCP".to_owned()),

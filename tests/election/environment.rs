@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use testkit::audit::{self, Request};
-use testkit::{DEADLINE, DEPLOYMENT, Exit, Kind, Limit, MEMCACHED, Manager, TestEnv};
+
+use testkit::{
+    DEADLINE, DEPLOYMENT, Exit, Kind, Limit, MEMCACHED, Manager, Request, TestEnv, audit,
+};
 
 pub(crate) const LEASE: Kind = Kind {
     api_version: "coordination.k8s.io/v1",

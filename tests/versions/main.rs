@@ -17,6 +17,7 @@ mod outage;
 mod previous;
 mod pull_policy;
 mod random;
+mod refused_specs;
 mod shared;
 mod upgrade;
 mod versions_change;

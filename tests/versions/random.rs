@@ -27,9 +27,60 @@ type Outcome = Result<(), String>;
 
 /// Generates specs that keep every rule of the version.
 fn valid_spec(version: &'static Version) -> impl Strategy<Value = Value> {
-    within::within(&version.spec).prop_filter("keeps the rules over several fields", |spec| {
+    let within = within::within(&version.spec).prop_map(with_rules_of_pods);
+    within.prop_filter("keeps the rules over several fields", |spec| {
         version.validate(spec).is_empty()
     })
+}
+
+/// The spec, changed to keep the rules that only the API server checks.
+fn with_rules_of_pods(mut spec: Value) -> Value {
+    let tolerations = spec.pointer_mut("/scheduling/tolerations");
+    for toleration in tolerations
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if toleration["key"].as_str().is_none_or(str::is_empty) {
+            toleration["operator"] = json!("Exists");
+        }
+        if toleration["operator"] == "Exists" {
+            toleration["value"] = json!("");
+        }
+        if toleration["tolerationSeconds"].is_i64() {
+            toleration["effect"] = json!("NoExecute");
+        }
+    }
+    let Some(Value::Object(resources)) = spec.get_mut("resources") else {
+        return spec;
+    };
+    for (part, names) in [
+        ("requests", ["cpu", "memory"]),
+        ("limits", ["memory", "example.com/gpu"]),
+    ] {
+        if let Some(Value::Object(quantities)) = resources.get_mut(part) {
+            let named = names.into_iter().map(str::to_owned);
+            *quantities = named
+                .zip(std::mem::take(quantities).into_iter().map(|(_, it)| it))
+                .collect();
+            if let Some(gpus) = quantities.get_mut("example.com/gpu") {
+                *gpus = json!(2);
+            }
+        }
+    }
+    let limit = resources
+        .get("limits")
+        .and_then(|limits| limits.get("memory"))
+        .cloned();
+    if let (Some(limit), Some(request)) = (
+        limit,
+        resources
+            .get_mut("requests")
+            .and_then(|it| it.get_mut("memory")),
+    ) {
+        *request = limit;
+    }
+    spec
 }
 
 /// Returns a status with every field that the kind can have.

@@ -3,6 +3,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::{BoxFuture, Fuse};
 use futures::{FutureExt as _, StreamExt as _};
@@ -16,8 +17,11 @@ use tokio::time::sleep;
 use crate::candidate::{Candidate, Loss, Next, Reply, Request};
 use crate::clock::Moment;
 use crate::fence::Fence;
-use crate::lease::{LeaseError, LeaseLock, lease, version_of};
+use crate::lease::{LeaseError, LeaseLock, flags_of, lease, version_of};
 use crate::metrics::Metrics;
+
+/// Time between two warnings of the same state.
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// This process has lost the leadership and must exit.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +50,8 @@ struct Logged {
     holder: String,
     /// A request has failed or was rejected, and the lease has not been available since.
     failing: Option<Failing>,
+    /// When it was logged last that the leader has other flags.
+    other_flags: Option<Moment>,
 }
 
 enum Failing {
@@ -104,6 +110,7 @@ impl Election {
             let now = (self.clock)();
             let next = self.candidate.next(now);
             self.publish();
+            self.compare_flags(now);
             let wake = match next {
                 Next::Send(request) => {
                     call = self.send(request);
@@ -223,6 +230,28 @@ impl Election {
         let is_known = |object: &Object| version_of(object) == self.candidate.version();
         if let Some(object) = object.filter(is_known) {
             self.latest = Some(object);
+        }
+    }
+
+    /// Says once a minute that the leader has other flags.
+    fn compare_flags(&mut self, now: Moment) {
+        let (holder, ours) = (self.candidate.holder(), &self.lock.flags);
+        let is_standby = !holder.is_empty() && *holder != *self.lock.identity;
+        let theirs = self.latest.as_ref().and_then(flags_of);
+        let others = theirs.filter(|theirs| is_standby && theirs != ours);
+        self.metrics.other_flags.set(others.is_some().into());
+        let logged = &mut self.logged.other_flags;
+        if let Some(theirs) = others
+            && logged.is_none_or(|logged| now >= logged + MINUTE)
+        {
+            *logged = Some(now);
+            tracing::warn!(
+                holder,
+                theirs,
+                ours,
+                "the leader has other flags, so nobody does what only this process would do; \
+                 give both the same flags, or each a Lease in a namespace of its own"
+            );
         }
     }
 

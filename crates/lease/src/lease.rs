@@ -24,6 +24,9 @@ const WATCH_PAUSE: Duration = Duration::from_secs(1);
 /// The duration that client-go writes when it releases a lease.
 const RELEASED_SECONDS: i32 = 1;
 
+/// The annotation with the flags of the holder.
+const FLAGS: &str = "quartet-operator.example.com/flags";
+
 /// One Lease and its candidate.
 #[derive(Clone)]
 pub struct LeaseLock {
@@ -41,6 +44,8 @@ pub struct LeaseLock {
     pub identity: Arc<str>,
     /// The duration of the lease is in whole seconds.
     pub timing: Timing,
+    /// The flags that say what the holder does. A standby with others warns: nobody does what only it would do.
+    pub flags: String,
 }
 
 /// Why a call failed.
@@ -133,6 +138,8 @@ impl LeaseLock {
     /// first, the API server would create a Lease that was deleted.
     fn changed(&self, mut object: Object, change: &Change) -> Object {
         let now = Some(MicroTime(Timestamp::now()));
+        let annotations = object.metadata.annotations.get_or_insert_default();
+        annotations.insert(FLAGS.to_owned(), self.flags.clone());
         let seconds = i32::try_from(self.timing.lease_duration.as_secs()).unwrap_or(i32::MAX);
         let spec = object.spec.get_or_insert_with(LeaseSpec::default);
         spec.renew_time.clone_from(&now);
@@ -152,6 +159,12 @@ impl LeaseLock {
         }
         object
     }
+}
+
+/// The flags of the last holder that wrote them.
+pub(crate) fn flags_of(object: &Object) -> Option<&str> {
+    let annotations = object.metadata.annotations.as_ref()?;
+    annotations.get(FLAGS).map(String::as_str)
 }
 
 /// A Lease without times that cannot be decoded, and without managedFields, which have times, too. Anybody

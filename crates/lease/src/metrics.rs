@@ -13,6 +13,8 @@ pub(crate) struct Metrics {
     pub(crate) leads: Gauge,
     /// Renewals that failed at first, so that the lease was read again.
     pub(crate) slow: Counter,
+    /// 1 while the leader has other flags than this process, else 0.
+    pub(crate) other_flags: Gauge,
 }
 
 impl Metrics {
@@ -31,6 +33,12 @@ impl Metrics {
                 "leader_election_slowpath",
                 "Total number of slow path exercised in renewing leader leases. 'name' is the \
                  string used to identify the lease",
+            ),
+            other_flags: registered(
+                registry,
+                "quartet_operator_leader_other_flags",
+                "1 while this process stands by for a leader with other flags, so that nobody does what \
+                 only this process would do",
             ),
         }
     }

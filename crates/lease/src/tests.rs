@@ -1,5 +1,7 @@
 //! The driver against a scripted API server that keeps one Lease, under paused time.
 
+mod flags;
+
 use std::convert::Infallible;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
@@ -136,6 +138,7 @@ fn lock(client: Client, name: &str) -> LeaseLock {
         field_manager: "test".to_owned(),
         identity: name.into(),
         timing: TIMING,
+        flags: "--controllers=*".to_owned(),
     }
 }
 

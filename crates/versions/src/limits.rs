@@ -7,10 +7,12 @@ pub const INT64_MAX: i64 = (1 << 53) - 1;
 
 /// Printable ASCII without the space: image references.
 pub const VISIBLE: &str = "^[!-~]*$";
-/// Label keys and values, taint keys, names.
-pub const LABEL: &str = r"^[A-Za-z0-9\-./_]*$";
-/// Names of objects: DNS subdomains.
-pub const NAME: &str = r"^[a-z0-9\-.]*$";
+/// Values of labels.
+pub const LABEL: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
+/// Keys of labels and taints; or empty.
+pub const QUALIFIED_NAME: &str = r"^(([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?$";
+/// Names of objects: DNS subdomains; or empty.
+pub const NAME: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$";
 
 /// Longest image reference.
 pub const IMAGE_MAX: u16 = 512;
@@ -22,12 +24,10 @@ pub const LABEL_MAX: u16 = 63;
 pub const QUALIFIED_NAME_MAX: u16 = NAME_MAX + 1 + LABEL_MAX;
 
 /// Reports whether a text that must match `pattern` may contain `character`. Only the API server
-/// checks other patterns than these.
+/// checks other patterns than [`VISIBLE`].
 pub fn allows(pattern: &str, character: char) -> bool {
     match pattern {
         VISIBLE => matches!(character, '!'..='~'),
-        LABEL => matches!(character, 'A'..='Z' | 'a'..='z' | '0'..='9' | '-' | '.' | '/' | '_'),
-        NAME => matches!(character, 'a'..='z' | '0'..='9' | '-' | '.'),
         _ => true,
     }
 }

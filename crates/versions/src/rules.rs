@@ -1,6 +1,7 @@
-//! Rules that a type cannot express: in CEL for the API server, and in Rust for the manager. A test
+//! Rules that a type cannot express, in CEL for the API server. The manager also checks some of them; a test
 //! compares both on random values.
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// CEL: only some types of Service have a node port.
@@ -16,10 +17,81 @@ pub(super) fn node_port_has_its_type(service: &Map<String, Value>) -> bool {
     set("nodePort").is_none() || set("type").is_some_and(|kind| kind != "ClusterIP")
 }
 
-/// CEL: the keys of a map are qualified names.
+/// CEL: the keys of a map are those of labels.
 pub const KEYS_ARE_NAMES: &str =
-    r"self.all(key, size(key) <= 317 && key.matches(r'^[A-Za-z0-9\-./_]*$'))";
+    "self.all(key, size(key) <= 317 && !format.qualifiedName().validate(key).hasValue())";
 
 /// The error message of [`KEYS_ARE_NAMES`].
-pub const KEYS_MESSAGE: &str =
-    r"keys may not be more than 317 characters, and must match ^[A-Za-z0-9\-./_]*$";
+pub const KEYS_MESSAGE: &str = "keys may not be more than 317 characters, and must be qualified names such as example.com/name";
+
+/// A rule in CEL that only the API server checks: one that it has for a Deployment, so that the error names the
+/// field of the resource.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rule {
+    rule: &'static str,
+    /// The field that the error names, if not that with the rule.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    field_path: &'static str,
+    /// The error message.
+    pub message: &'static str,
+}
+
+/// Rules of the requests and limits of a container.
+pub const RESOURCES: [Rule; 2] = [
+    Rule {
+        rule: "!has(self.requests) || !has(self.limits) || self.requests.all(name, \
+               !(name in self.limits) || quantity(string(self.requests[name]))\
+               .compareTo(quantity(string(self.limits[name]))) <= 0)",
+        field_path: ".requests",
+        message: "a request may not be more than its limit",
+    },
+    Rule {
+        rule: "!has(self.requests) || self.requests.all(name, \
+               name in ['cpu', 'memory', 'ephemeral-storage'] || \
+               (has(self.limits) && name in self.limits && quantity(string(self.requests[name]))\
+               .compareTo(quantity(string(self.limits[name]))) == 0))",
+        field_path: ".requests",
+        message: "a request of hugepages or of a resource with a domain must be equal to its limit",
+    },
+];
+
+/// Rules of requests, and of limits.
+pub const QUANTITIES: [Rule; 2] = [
+    Rule {
+        rule: "self.all(key, !key.startsWith('requests.') && \
+               key.matches('^(cpu|memory|ephemeral-storage|hugepages-.*|.*/.*)$'))",
+        field_path: "",
+        message: "keys must be cpu, memory, ephemeral-storage, hugepages-<size>, or have a domain, \
+                  such as example.com/gpu",
+    },
+    Rule {
+        rule: "self.all(key, key in ['cpu', 'memory', 'ephemeral-storage'] || \
+               (quantity(string(self[key])).isInteger() && (!key.startsWith('hugepages-') || \
+               quantity(string(self[key])).asInteger() % quantity(key.substring(10)).asInteger() == 0)))",
+        field_path: "",
+        message: "the quantity of a resource with a domain must be a whole number, and that of hugepages \
+                  a multiple of their size",
+    },
+];
+
+/// Rules of a toleration.
+pub const TOLERATION: [Rule; 3] = [
+    Rule {
+        rule: "(has(self.key) && self.key != '') || \
+               (has(self.operator) && self.operator == 'Exists')",
+        field_path: ".operator",
+        message: "must be Exists if there is no key",
+    },
+    Rule {
+        rule: "!has(self.value) || self.value == '' || \
+               !has(self.operator) || self.operator != 'Exists'",
+        field_path: ".value",
+        message: "must be empty if the operator is Exists",
+    },
+    Rule {
+        rule: "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+        field_path: ".effect",
+        message: "must be NoExecute if tolerationSeconds is set",
+    },
+];

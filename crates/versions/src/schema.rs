@@ -9,13 +9,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::kind::{Kind, Version};
 use super::limits::{INT64_MAX, LABEL, LABEL_MAX};
 use super::quantity;
 use super::replicas::{Path, Pods};
-use super::rules::{KEYS_ARE_NAMES, KEYS_MESSAGE};
+use super::rules::{KEYS_ARE_NAMES, KEYS_MESSAGE, QUANTITIES, Rule};
 use super::validation::SERVICE_NAME_MESSAGE;
 
 /// Path of the status of the condition `Available`.
@@ -40,22 +40,27 @@ pub fn labels(_: &mut SchemaGenerator) -> Schema {
     map(
         16,
         &json_schema!({"type": "string", "maxLength": LABEL_MAX, "pattern": LABEL}),
+        &[],
     )
 }
 
 /// Quantities by resource name.
 pub fn quantities(_: &mut SchemaGenerator) -> Schema {
-    map(8, &json_schema!({"type": "string", "format": QUANTITY}))
+    let quantity = json_schema!({"type": "string", "format": QUANTITY});
+    map(8, &quantity, &QUANTITIES)
 }
 
-/// A map of at most `max` entries with qualified names as keys.
-fn map(max: u16, values: &Schema) -> Schema {
+/// A map of at most `max` entries with qualified names as keys, and with these rules.
+fn map(max: u16, values: &Schema, rules: &[Rule]) -> Schema {
+    // CRDs may not use `propertyNames` of OpenAPI.
+    let keys = json!({"rule": KEYS_ARE_NAMES, "message": KEYS_MESSAGE});
+    let rules = rules.iter().map(|rule| json!(rule));
+    let rules: Vec<Value> = [keys].into_iter().chain(rules).collect();
     json_schema!({
         "type": "object",
         "additionalProperties": values,
         "maxProperties": max,
-        // CRDs may not use `propertyNames` of OpenAPI.
-        "x-kubernetes-validations": [{"rule": KEYS_ARE_NAMES, "message": KEYS_MESSAGE}],
+        "x-kubernetes-validations": rules,
     })
 }
 

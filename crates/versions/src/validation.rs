@@ -13,7 +13,7 @@ pub use field_error::{ErrorReason, FieldError};
 pub(super) use service_name::SERVICE_NAME_MESSAGE;
 pub use service_name::{ServiceName, service_name_error};
 
-use super::limits::{INT64_MAX, LABEL, QUALIFIED_NAME_MAX, allows};
+use super::limits::{INT64_MAX, QUALIFIED_NAME_MAX, allows};
 use super::quantity;
 use super::rules::{
     KEYS_ARE_NAMES, NODE_PORT_HAS_ITS_TYPE, NODE_PORT_MESSAGE, node_port_has_its_type,
@@ -43,9 +43,9 @@ struct Errors {
     found: Vec<FieldError>,
 }
 
-/// The schema of a key for which [`KEYS_ARE_NAMES`] holds.
+/// What is checked here of a key for which [`KEYS_ARE_NAMES`] holds.
 static KEY: LazyLock<Value> =
-    LazyLock::new(|| json!({"minLength": 1, "maxLength": QUALIFIED_NAME_MAX, "pattern": LABEL}));
+    LazyLock::new(|| json!({"minLength": 1, "maxLength": QUALIFIED_NAME_MAX}));
 
 /// Largest number of errors in one response.
 pub const MOST_ERRORS: usize = 64;

@@ -8,7 +8,7 @@ pub(super) mod error;
 mod ownership;
 pub(super) mod wanted;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracing::{debug, info};
 
 use self::checks::Step;
@@ -17,12 +17,14 @@ use self::error::{failing, lost_on_admission};
 pub(super) use self::wanted::Ensured;
 use self::wanted::{Existing, Expected, Wanted};
 use crate::controller::cache::cached::{CachedChild, Owner};
+use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::error_class::{self, ErrorClass};
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::repairs::Repairs;
 use crate::controller::state::{Attempt, ServerMutated, jittered_retry};
 use crate::operators::{Child, Resource, kept};
 use quartet_applied::stamp::Stamp;
+use quartet_applied::{fingerprint, merge};
 use quartet_http::RequestError;
 
 impl Reconciler {
@@ -58,15 +60,38 @@ impl Reconciler {
     ) -> Result<(), ApplyError> {
         for child in children {
             // Read for each child: applying the one before may have adopted an object.
-            let (namespace, uid) = (&resource.namespace, &resource.uid);
-            let selector = self.children.preserved_selector(namespace, uid);
-            let preserved = selector.map(|selector| kept::keeping(child, &selector));
+            let preserved = self.preserving(resource, child);
             let wanted = Wanted::new(resource, child, self.kind.brand.applied);
             let preserved = preserved.as_ref().map(|child| wanted.keeping(child));
             self.ensure_child(preserved.unwrap_or(wanted), ensured)
                 .await?;
         }
         self.delete_unwanted(resource, children).await
+    }
+
+    /// The child with what is preserved of the existing Deployment: the selector of an older operator, and
+    /// spread constraints of an earlier release until another field of the pods changes.
+    fn preserving(&self, resource: &Resource, child: &Child) -> Option<Child> {
+        let (namespace, uid) = (&resource.namespace, &resource.uid);
+        let selector = self.children.preserved_selector(namespace, uid);
+        let kept = selector.map(|selector| kept::keeping(child, &selector));
+        let earlier = kept::with_earlier_spread(kept.as_ref().unwrap_or(child));
+        earlier
+            .filter(|it| self.differs_in_replicas(resource, it))
+            .or(kept)
+    }
+
+    /// Whether a cached Deployment is as desired but for the number of its pods.
+    fn differs_in_replicas(&self, resource: &Resource, desired: &Child) -> bool {
+        let key = ObjectKey::new(&resource.namespace, &desired.name);
+        let live = self.children.cached(desired.kind, &key);
+        live.is_some_and(|live| {
+            let replicas = live.workload().map(|workload| workload.desired);
+            let mut body = desired.body.clone();
+            merge(&mut body, json!({"spec": {"replicas": replicas}}));
+            let desired = fingerprint::of_desired(&body, self.kind.brand.applied).fields;
+            live.fingerprint.is_some_and(|live| live.fields == desired)
+        })
     }
 
     /// Whether the cache shows every child as expected.
@@ -236,10 +261,10 @@ impl Reconciler {
     /// The error of a rejected apply.
     fn apply_error(&self, class: Option<ErrorClass>, error: RequestError) -> ApplyError {
         match class {
-            Some(ErrorClass::Blocked(problem)) => ApplyError::Blocked(problem, jittered_retry()),
-            Some(ErrorClass::Rejected(problem) | ErrorClass::Duplicate { problem, .. }) => {
-                ApplyError::Rejected(problem, error)
+            Some(ErrorClass::Blocked(problem) | ErrorClass::Duplicate { problem, .. }) => {
+                ApplyError::Blocked(problem, jittered_retry())
             }
+            Some(ErrorClass::Rejected(problem)) => ApplyError::Rejected(problem, error),
             Some(ErrorClass::NotFound(problem)) => failing(problem, jittered_retry()),
             Some(ErrorClass::NamespaceEnding) => {
                 debug!(%error, "the namespace is being deleted");

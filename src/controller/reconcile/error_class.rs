@@ -22,9 +22,9 @@ pub(crate) enum ErrorClass {
         /// What to report if it cannot be resolved.
         problem: Problem,
     },
-    /// Blocked from outside: report it, and retry every 15 s.
+    /// Blocked from outside, or by the spec: report it, and retry every 15 s.
     Blocked(Problem),
-    /// The child is invalid: report it, and retry with back-off.
+    /// The request is wrong: report it, and retry with back-off, as an error of this operator.
     Rejected(Problem),
     /// The namespace is being deleted, and the resource with it: do nothing.
     NamespaceEnding,
@@ -58,10 +58,11 @@ pub(crate) fn of_apply(rejection: &ApiStatus) -> ErrorClass {
         403 if rejection.message.contains("exceeded quota") => {
             ErrorClass::Blocked(problem(Reason::QuotaExceeded))
         }
-        // A missing permission, or a policy. It may be granted without an event, so poll.
-        403 => ErrorClass::Blocked(problem(Reason::ApplyRefused)),
+        // A missing permission, or a policy. It may be granted without an event, so poll. Or a value of the
+        // spec that the schema allows.
+        403 | 422 => ErrorClass::Blocked(problem(Reason::ApplyRefused)),
         404 => ErrorClass::NotFound(problem(Reason::ApplyFailed)),
-        400 | 401 | 405 | 413 | 415 | 422 => ErrorClass::Rejected(problem(Reason::ApplyRefused)),
+        400 | 401 | 405 | 413 | 415 => ErrorClass::Rejected(problem(Reason::ApplyRefused)),
         _ => ErrorClass::Transient,
     }
 }
@@ -199,7 +200,9 @@ mod tests {
         );
         assert_eq!(reason_of(of_apply(&quota)), Some(Reason::QuotaExceeded));
         let invalid = rejection(422, "bad image", ("FieldValueInvalid", "spec.template"));
-        assert!(matches!(of_apply(&invalid), ErrorClass::Rejected(_)));
+        assert!(matches!(of_apply(&invalid), ErrorClass::Blocked(_)));
+        let unauthorized = of_apply(&rejection(401, "no", ("", "")));
+        assert!(matches!(unauthorized, ErrorClass::Rejected(_)));
     }
 
     #[test]

@@ -36,7 +36,10 @@ impl Reconciler {
         let observed = self.observe(resource, desired, outcome);
         let next_change = status::next_change(&observed);
         let is_at_rest = status::is_at_rest(desired, &observed);
-        let mut wanted = self.operator.status(resource, desired, &observed);
+        let mut wanted = match cached.meta.deleting {
+            true => status::terminating(resource, &observed.now),
+            false => self.operator.status(resource, desired, &observed),
+        };
         if observed.workload.is_none() && is_in_conflict(outcome) {
             keep_pods(&mut wanted, &resource.status);
         }

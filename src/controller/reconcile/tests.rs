@@ -12,6 +12,7 @@ mod owned;
 mod paced;
 mod refused;
 mod requests;
+mod spread;
 mod status_conflicts;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -244,12 +245,17 @@ fn as_stored(cache: &Store<CachedResource>, version: u32) -> Value {
     let stored = cache
         .get(&ObjectKey::new("ns", "cache"))
         .expect("it is held");
+    let deleted = stored.meta.deleting.then_some("2026-01-01T00:00:00Z");
     json!({
-        "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
+        "apiVersion": format!("cache.example.com/{}", stored.version), "kind": "Memcached",
         "metadata": {
             "name": "cache", "namespace": "ns", "uid": stored.meta.uid,
             "resourceVersion": version.to_string(), "generation": stored.meta.generation,
-            "annotations": {"quartet-operator.example.com/conversion-data": stored.conversion_data},
+            "deletionTimestamp": deleted,
+            "annotations": {
+                "quartet-operator.example.com/conversion-data": stored.conversion_data,
+                "quartet-operator.example.com/paused": stored.paused,
+            },
         },
         "spec": serde_json::from_str::<Value>(&stored.spec).expect("JSON"),
     })

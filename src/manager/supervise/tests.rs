@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use super::super::controllers::run_elected;
 use super::*;
 use tokio::time::Instant;
+use crate::controller::ControllersError;
 
 /// The grace period of the manifests.
 const GRACE_PERIOD: Duration = Duration::from_secs(crate::names::TERMINATION_GRACE_SECONDS);
@@ -144,6 +145,19 @@ async fn the_lease_is_kept_when_a_reconcile_was_cut_short() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_lease_is_released_when_the_controllers_end_by_themselves() {
+    let stored = Stored::default();
+    let controllers = async {
+        sleep(ms(5000)).await;
+        Err(ControllersError::Ended("the watch of Pod".to_owned()))
+    };
+    let ended = run_elected(election(&stored), controllers).await;
+    let error = ended.unwrap_err().to_string();
+    assert_eq!(error, "the watch of Pod ended although nobody stopped it");
+    assert_eq!(holder(&stored), "");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_part_that_dies_stops_the_others_in_order_and_is_named() {
     let (mut process, ends) = process(ms(1), ms(2), ms(3));
     process
@@ -247,6 +261,7 @@ fn election(stored: &Stored) -> Election {
         field_manager: "test".to_owned(),
         identity: "one".into(),
         timing: quartet_lease::candidate::TIMING,
+        flags: String::new(),
     };
     Election::new(lock, &mut Registry::default())
 }

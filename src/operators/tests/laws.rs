@@ -109,7 +109,9 @@ proptest! {
             prop_assert_eq!(&metadata["labels"]["app.kubernetes.io/managed-by"], "quartet-operator");
             prop_assert_eq!(&metadata["name"], child.name.as_str());
             if child.kind == SERVICE {
-                prop_assert_eq!(&child.body["spec"]["selector"], selector);
+                let by_service = &child.body["spec"]["selector"];
+                prop_assert_eq!(&by_service["quartet-operator.example.com/kind"], &kind);
+                prop_assert!(contains(by_service, selector) && contains(pod_labels, by_service));
             }
         }
     }

@@ -39,7 +39,10 @@ fn a_resource_at_rest_is_ready() {
     assert_eq!(status.nodes, ["pod-0000", "pod-0001", "pod-0002"]);
     assert_eq!(
         status.selector.as_deref(),
-        Some("app.kubernetes.io/instance=memcached-sample,app.kubernetes.io/name=memcached")
+        Some(
+            "app.kubernetes.io/instance=memcached-sample,app.kubernetes.io/name=memcached,\
+             quartet-operator.example.com/kind=memcached"
+        )
     );
     assert_eq!(status.real_qps, None);
 }

@@ -1,6 +1,7 @@
 # The image of the catalog, which serves the catalog.
 ARG OPM_IMAGE=quay.io/operator-framework/opm:v1.73.0
-FROM ${OPM_IMAGE} AS builder
+# The cache is the same on every platform.
+FROM --platform=$BUILDPLATFORM ${OPM_IMAGE} AS builder
 ADD $FOLDER$ /configs
 RUN ["/bin/opm", "serve", "/configs", "--cache-dir=/tmp/cache", "--cache-only"]
 

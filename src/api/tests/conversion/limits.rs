@@ -8,7 +8,7 @@ use crate::api::DATA_ANNOTATION;
 use crate::api::conversion::{
     ANNOTATIONS_LIMIT_BYTES, DATA_LIMIT_BYTES, MOST_VALUES, OMITTED, convert,
 };
-use crate::api::limits::{LABEL, QUALIFIED_NAME_MAX, allows};
+use crate::api::limits::{LABEL, NAME, QUALIFIED_NAME, QUALIFIED_NAME_MAX};
 use crate::api::raw::has_at_most;
 use crate::kinds::memcached;
 use crate::operators::tests::kinds;
@@ -78,7 +78,8 @@ fn largest(schema: &Value) -> Value {
     let text = |max: usize, pattern: &str| {
         // A quote is escaped once in the data, and its escape again in the object; the limit
         // applies to the data only.
-        let character = if allows(pattern, '"') { "\"" } else { "a" };
+        let is_name = [LABEL, QUALIFIED_NAME, NAME].contains(&pattern);
+        let character = if is_name { "a" } else { "\"" };
         character.repeat(max)
     };
     if schema["x-kubernetes-int-or-string"] == true {
@@ -100,7 +101,7 @@ fn largest(schema: &Value) -> Value {
         },
         "array" => Value::Array(vec![largest(&schema["items"]); size("maxItems")]),
         _ if schema["additionalProperties"].is_object() => {
-            let key = text(QUALIFIED_NAME_MAX.into(), LABEL);
+            let key = text(QUALIFIED_NAME_MAX.into(), QUALIFIED_NAME);
             let value = largest(&schema["additionalProperties"]);
             let entries = 0..size("maxProperties");
             let entries = entries.map(|index| (format!("{index:03}{}", &key[3..]), value.clone()));

@@ -6,7 +6,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::limits::{LABEL, NAME, QUALIFIED_NAME_MAX, VISIBLE, allows};
+use super::limits::{LABEL, NAME, QUALIFIED_NAME, VISIBLE, allows};
 
 /// Values within every bound of `schema`. Without fields of other versions; may violate rules over
 /// several fields.
@@ -57,7 +57,7 @@ pub(crate) fn within(schema: &'static Value) -> BoxedStrategy<Value> {
         "object" => match schema.get("additionalProperties") {
             Some(values) => {
                 let max = size(schema, "maxProperties").expect("a size").min(3);
-                let key = text(1, QUALIFIED_NAME_MAX.into(), LABEL);
+                let key = text(1, 63, QUALIFIED_NAME);
                 btree_map(key, within(values), 0..=max)
                     .prop_map(|map| Value::Object(map.into_iter().collect()))
                     .boxed()
@@ -96,7 +96,7 @@ fn object(schema: &'static Value) -> BoxedStrategy<Value> {
                 .as_str()
                 .filter(|_| field["type"] == "string");
             // Only the API server knows what matches another regular expression.
-            let is_known = |pattern| [VISIBLE, LABEL, NAME].contains(&pattern);
+            let is_known = |pattern| [VISIBLE, LABEL, QUALIFIED_NAME, NAME].contains(&pattern);
             if !required && !pattern.is_none_or(is_known) {
                 return so_far;
             }
@@ -121,7 +121,7 @@ fn object(schema: &'static Value) -> BoxedStrategy<Value> {
 
 fn text(min: usize, max: usize, pattern: &'static str) -> BoxedStrategy<String> {
     let allowed = match pattern {
-        VISIBLE | LABEL | NAME => '!'..='~',
+        VISIBLE => '!'..='~',
         _ => 'a'..='z',
     };
     let characters: Vec<char> = allowed.filter(|it| allows(pattern, *it)).collect();

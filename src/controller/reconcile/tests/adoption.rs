@@ -71,7 +71,7 @@ async fn the_selector_of_an_older_operators_deployment_is_kept_for_good() {
     scenario.reconcile().await.expect("reconciled");
     let status = body(0)[1]["value"]["selector"].clone();
     assert_eq!(scenario.sent(), [STATUS], "nothing of the child differs");
-    let pods = "app.kubernetes.io/instance=cache,app.kubernetes.io/name=memcached-operator";
+    let pods = "app.kubernetes.io/instance=cache,app.kubernetes.io/name=memcached-operator,quartet-operator.example.com/kind=memcached";
     assert_eq!(status, pods);
 
     scenario.holds(

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::paced::{another_ends, another_may_begin, of_another_default_at};
 use super::{FORCE, Scenario, refusal, willing};
+use crate::controller::reconcile::Action;
 
 /// The API server answers each apply of the other default with `code`, and executes none.
 async fn answered_with(code: u16) -> Scenario {
@@ -19,6 +20,23 @@ async fn answered_with(code: u16) -> Scenario {
         })
     })
     .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_is_invalid_is_a_condition_and_no_error_of_the_operator() {
+    let scenario = Scenario::new(|line, body| match line {
+        line if line.contains("force=") => refusal(
+            422,
+            "must be less than or equal to cpu limit",
+            "FieldValueInvalid",
+            "spec.template",
+        ),
+        line => willing(line, body),
+    });
+    scenario.holds(1, serde_json::json!({}));
+    let next = scenario.reconcile().await;
+    assert!(matches!(next, Ok(Action::RequeueAfter(_))), "{next:?}");
+    assert_eq!(scenario.told(), ["ApplyRefused"]);
 }
 
 /// Number of applies since the last call.

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use super::{APPLY, FORCE, STATUS, Scenario, refusal, willing};
 use crate::controller::reconcile::Action;
 
+const PAUSED: &str = "quartet-operator.example.com/paused";
+
 /// Removes the finalizer of an older operator.
 const STRIP: &str = "PATCH /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds/cache?…";
 
@@ -68,14 +70,47 @@ async fn what_the_api_server_makes_of_an_apply_is_not_fought() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fault_49_nothing_is_done_for_a_resource_that_is_being_deleted() {
+async fn fault_49_a_resource_that_is_being_deleted_gets_one_status_and_nothing_else() {
     let scenario = Scenario::new(willing);
+    let condition = |type_: &str, status: &str| {
+        let time = "2026-01-01T00:00:00Z";
+        json!({"type": type_, "status": status, "reason": "Paused", "message": "", "lastTransitionTime": time})
+    };
     scenario.holds(
         1,
-        json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+        json!({
+            "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "annotations": {PAUSED: "true"}},
+            "status": {
+                "replicas": 3, "readyReplicas": 3, "nodes": ["a"], "selector": "app=a", "observedGeneration": 1,
+                "conditions": [condition("Ready", "Unknown"), condition("Available", "True"), condition("Degraded", "True")],
+            },
+        }),
     );
+    let wait = Duration::from_millis(500);
+    let next = scenario.reconcile().await;
+    assert_eq!(next, Ok(Action::RequeueAfter(wait)), "it may be gone soon");
+    tokio::time::advance(wait).await;
     assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
-    assert_eq!(scenario.sent(), Vec::<String>::new());
+    let status = scenario.sent.lock().expect("not poisoned")[0].1[1]["value"].clone();
+    assert_eq!(scenario.sent(), [STATUS]);
+    let told: Vec<_> = ["Ready", "Available", "Degraded"]
+        .map(|type_| scenario.condition(type_))
+        .map(|(status, reason, _)| format!("{status} {reason}"))
+        .into();
+    assert_eq!(
+        told,
+        ["False Terminating", "Unknown Terminating", "True Paused"]
+    );
+    assert_eq!(status["selector"], "app=a", "for the scale subresource");
+    let numbers = ["replicas", "readyReplicas"].map(|field| status.get(field));
+    assert_eq!((numbers, &status["nodes"]), ([None, None], &json!([])));
+    assert_eq!(scenario.told(), Vec::<String>::new(), "it is not resumed");
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
+    assert_eq!(
+        scenario.sent(),
+        Vec::<String>::new(),
+        "whatever becomes of its children"
+    );
 }
 
 #[tokio::test(start_paused = true)]
