@@ -40,9 +40,7 @@ pub(crate) fn leaves_the_resources(node: &Node) {
 
     operands::clean(shell);
     uninstall::by_row(shell, uninstall::ONE_FILE);
-    shell.must(
-        "kubectl delete operator quartet-operator.quartet-operator-system --ignore-not-found",
-    );
+    shell.must("kubectl delete operator quartet-operator.quartet-operator-system");
     before_it.nothing_left(shell);
 }
 

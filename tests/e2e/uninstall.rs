@@ -84,8 +84,7 @@ fn the_documents_have_the_commands_of_every_way() {
     ];
     assert_eq!(rows, expected);
     let roles = "kubectl delete $(kubectl get clusterroles -l app.kubernetes.io/name=quartet-operator -o name)";
-    let operator =
-        "kubectl delete operator quartet-operator.quartet-operator-system --ignore-not-found";
+    let operator = "kubectl delete operator quartet-operator.quartet-operator-system";
     let namespace = "kubectl delete namespace quartet-operator-system";
     let of_catalog = [
         "kubectl delete -k config/olm",
@@ -100,14 +99,14 @@ fn the_documents_have_the_commands_of_every_way() {
         "kubectl -n olm delete catalogsource quartet-operator-catalog",
         "kubectl delete -k config/crd",
         roles,
-        "kubectl delete operator quartet-operator.operators --ignore-not-found",
+        "kubectl delete operator quartet-operator.operators",
     ];
     assert_eq!(commands(CATALOG_ELSEWHERE), elsewhere);
     let of_bundle = [
         "operator-sdk cleanup quartet-operator -n quartet-operator-system",
         roles,
-        operator,
         namespace,
+        operator,
     ];
     assert_eq!(commands(BUNDLE), of_bundle);
     let of_release = ["helm uninstall quartet --namespace quartet-operator-system --wait"];
