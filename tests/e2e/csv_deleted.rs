@@ -41,6 +41,7 @@ pub(crate) fn leaves_the_resources(node: &Node) {
     operands::clean(shell);
     uninstall::by_row(shell, uninstall::ONE_FILE);
     shell.must("kubectl delete operator quartet-operator.quartet-operator-system");
+    shell.must("kubectl -n kube-system delete rolebinding quartet-operator-controller-manager-service-auth-reader");
     before_it.nothing_left(shell);
 }
 

@@ -71,7 +71,7 @@ impl Shell {
         command
     }
 
-    fn run_without_printing(&self, line: &str) -> Said {
+    pub(crate) fn run_without_printing(&self, line: &str) -> Said {
         let Output {
             status,
             stdout,

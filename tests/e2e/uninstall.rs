@@ -84,12 +84,14 @@ fn the_documents_have_the_commands_of_every_way() {
     ];
     assert_eq!(rows, expected);
     let roles = "kubectl delete $(kubectl get clusterroles -l app.kubernetes.io/name=quartet-operator -o name)";
+    let binding = "kubectl -n kube-system delete rolebinding quartet-operator-controller-manager-service-auth-reader";
     let operator = "kubectl delete operator quartet-operator.quartet-operator-system";
     let namespace = "kubectl delete namespace quartet-operator-system";
     let of_catalog = [
         "kubectl delete -k config/olm",
         "kubectl delete -k config/crd",
         roles,
+        binding,
         operator,
     ];
     assert_eq!(commands(CATALOG), of_catalog);
@@ -99,12 +101,14 @@ fn the_documents_have_the_commands_of_every_way() {
         "kubectl -n olm delete catalogsource quartet-operator-catalog",
         "kubectl delete -k config/crd",
         roles,
+        binding,
         "kubectl delete operator quartet-operator.operators",
     ];
     assert_eq!(commands(CATALOG_ELSEWHERE), elsewhere);
     let of_bundle = [
         "operator-sdk cleanup quartet-operator -n quartet-operator-system",
         roles,
+        binding,
         namespace,
         operator,
     ];
@@ -138,7 +142,7 @@ impl Before {
     pub(crate) fn nothing_left_but(&self, shell: &Shell, named: &str) {
         let began = Instant::now();
         loop {
-            let said = shell.run(OBJECTS);
+            let said = shell.run_without_printing(OBJECTS);
             let now = objects(&said.output);
             let left = now.difference(&self.0);
             let left: Vec<_> = left.filter(|it| !it.starts_with(named)).collect();
