@@ -46,11 +46,7 @@ pub(crate) fn installs_upgrades_and_uninstalls(node: &Node) {
     before.assert_unchanged(shell);
 
     uninstall::by_row(shell, uninstall::OLM_V1);
-    before_it.nothing_left_but(shell, "Secret olmv1-system/");
-    // Again, on top of what OLM v1 keeps of an installation that it no longer manages.
-    let before_it = Before::installation(shell);
-    install(node);
-    uninstall::by_row(shell, uninstall::OLM_V1);
+    uninstall::by_block(shell, uninstall::OLM_V1_HISTORY);
     before_it.nothing_left(shell);
     remove(shell);
 }
@@ -138,8 +134,11 @@ fn changes_are_undone(shell: &Shell) {
 
 /// Removes OLM v1's management of its objects, which keep working, and adds it again.
 fn released_and_managed_again(shell: &Shell) {
-    shell.must("kubectl delete clusterextension quartet-operator --cascade=orphan --timeout=120s");
-    thread::sleep(Duration::from_secs(10));
+    // The selector of the commands selects it.
+    shell.must("kubectl -n olmv1-system wait --for=condition=Ready pod --selector=control-plane=operator-controller-controller-manager");
+    uninstall::by_block(shell, uninstall::OLM_V1_RELEASED);
+    // operator-controller runs again, and the garbage collector had time.
+    thread::sleep(Duration::from_secs(30));
     operands::both_versions_answer(shell);
     shell.must("kubectl apply -f config/olm-v1/cluster_extension.yaml");
     installed(shell, NEXT);
