@@ -32,7 +32,7 @@ PLAN ?=
 MUTANT ?=
 # The documents of `make test-docs`, likewise.
 DOCS ?=
-# The phases of `make test-e2e`, likewise.
+# The phases of `make test-e2e`, likewise; several with commas between them.
 PHASES ?=
 # Executions of each fuzz target of `make fuzz`, and the targets: all unless some are named.
 FUZZ_RUNS ?= 2000
@@ -257,11 +257,11 @@ test-docs: ## Run every command of the documents and compare the output; DOCS='R
 	exec env DOCS='$(DOCS)' hack/test.sh --test docs the_documents -- --ignored --nocapture
 
 .PHONY: test-e2e
-test-e2e: ## Test the product on a node that runs containers; as root; PHASES='catalog' selects by name.
+test-e2e: ## Test the product on a node that runs containers; as root; PHASES='catalog,helm' selects by name.
 	@hack/e2e/missing.sh --check
 	hack/e2e/images.sh fetch
 	hack/image.sh binary $(ARCHITECTURE)
-	case 'fifth operator' in *'$(PHASES)'*) hack/e2e/fifth-operator.sh ;; esac
+	case ',$(PHASES),' in ,,|*fifth*) hack/e2e/fifth-operator.sh ;; esac
 	$(COMPILE_TESTS) --test e2e
 	PHASES='$(PHASES)' hack/e2e/traces.sh $(CARGO_TARGET_DIR)/debug/devcluster enter -- \
 		hack/test.sh --offline --test e2e -- --ignored --nocapture

@@ -104,7 +104,7 @@ multi() {
         docker buildx build $(dated docker) ${target:+--target $target} ${BUILD_FLAGS:-} \
             --platform "$platforms" --file "$dockerfile" --tag "$image" --push .
     else
-        "$name" manifest rm "$image" >/dev/null 2>&1 || true
+        ! "$name" manifest exists "$image" || "$name" manifest rm "$image" >/dev/null
         "$name" build $(dated "$name") ${target:+--target $target} ${BUILD_FLAGS:-} \
             --platform "$platforms" --file "$dockerfile" --manifest "$image" .
         "$name" manifest push --all ${PUSH_FLAGS:-} "$image" "docker://$image"

@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 # Without shellcheck, which is not a Go module and differs between machines.
 "$(hack/build-go.sh hack/actionlint)/actionlint" -shellcheck= -pyflakes=
 
-loose=$(grep -nE '^\s*(- )?uses:' .github/workflows/*.yml |
+uses=$(grep -nE '^\s*(- )?uses:' .github/workflows/*.yml)
+loose=$(printf '%s\n' "$uses" |
     grep -vE 'uses: [A-Za-z0-9_.-]+/[A-Za-z0-9_./-]+@[0-9a-f]{40} # v[0-9]+\.[0-9]+\.[0-9]+$' || true)
 if [ -n "$loose" ]; then
     echo "$loose" >&2

@@ -127,7 +127,8 @@ fn no_command_deletes_by_a_selector_since_kubectl_succeeds_if_it_selects_nothing
         for (line, command) in document.all_commands() {
             // Within `$(…)` is a `kubectl get`.
             let own = command.split("$(").next().unwrap_or_default();
-            if own.contains("kubectl ") && own.contains(" delete ") && own.contains(" -l ") {
+            let deletes = own.contains("kubectl ") && own.contains(" delete ");
+            if deletes && [" -l", "--selector"].iter().any(|it| own.contains(it)) {
                 wrong.push(format!("{}:{line}: {command}", document.path));
             }
         }

@@ -29,13 +29,11 @@ pub(crate) fn in_the_namespace_of_a_hub(node: &Node) {
     let shell = &node.shell;
     node.olm();
     let before_it = Before::installation(shell);
-    shell.must(&format!(
-        "{CATALOG} -p '{{\"metadata\":{{\"namespace\":\"olm\"}},\
-         \"spec\":{{\"updateStrategy\":{{\"registryPoll\":{{\"interval\":\"{POLL}\"}}}}}}}}' | \
-         kubectl apply -f -"
-    ));
-    shell.must(&format!("{SUBSCRIPTION} | kubectl apply -f -"));
-    succeeded(node, "0.1.0");
+    subscribe(node);
+    uninstall::by_block(shell, uninstall::CATALOG_ELSEWHERE);
+    before_it.nothing_left(shell);
+
+    subscribe(node);
     registered_there(node);
     operands::samples_under_olm(shell);
     operands::answer(shell);
@@ -67,6 +65,17 @@ pub(crate) fn in_the_namespace_of_a_hub(node: &Node) {
     before_it.nothing_left(shell);
     // Restores the tag for the next test.
     shell.must("make catalog-push-following");
+}
+
+fn subscribe(node: &Node) {
+    let shell = &node.shell;
+    shell.must(&format!(
+        "{CATALOG} -p '{{\"metadata\":{{\"namespace\":\"olm\"}},\
+         \"spec\":{{\"updateStrategy\":{{\"registryPoll\":{{\"interval\":\"{POLL}\"}}}}}}}}' | \
+         kubectl apply -f -"
+    ));
+    shell.must(&format!("{SUBSCRIPTION} | kubectl apply -f -"));
+    succeeded(node, "0.1.0");
 }
 
 /// All four CRDs convert in that namespace, and all validating webhooks are called there.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::load::Load;
 use crate::node::Node;
-use crate::operands;
 use crate::plain;
 use crate::uninstall::{self, Before};
 
@@ -56,7 +55,6 @@ pub(crate) fn scales_with_the_load(node: &Node) {
     assert_eq!(shell.must(deployed), "2");
 
     shell.must(&format!("kubectl delete -f {SAMPLE} --timeout=60s"));
-    operands::clean(shell);
     uninstall::by_row(shell, uninstall::ONE_FILE);
     shell.must(&format!("kubectl delete -f {MANIFEST} --timeout=60s"));
     before.nothing_left(shell);

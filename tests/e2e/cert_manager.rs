@@ -4,9 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::calls::Calls;
-use crate::node::{NAMESPACE, Node};
+use crate::node::{NAMESPACE, NEXT, Node};
 use crate::operands;
-use crate::plain::MANAGER;
+use crate::plain::{self, MANAGER};
 use crate::shell::Shell;
 use crate::uninstall::{self, Before};
 
@@ -22,11 +22,11 @@ pub(crate) fn issues_renews_and_recovers(node: &Node) {
     let shell = &node.shell;
     node.cert_manager();
     let installed = Before::installation(shell);
-    shell.must("kubectl apply --server-side -k config/certmanager");
-    shell.must(&format!(
-        "kubectl -n {NAMESPACE} rollout status {MANAGER} --timeout=180s"
-    ));
-    trusted(shell);
+    install(shell);
+    uninstall::by_row(shell, uninstall::CERT_MANAGER);
+    installed.nothing_left(shell);
+
+    install(shell);
     operands::samples(shell);
     operands::answer(shell);
     operands::rejected_and_converted(shell);
@@ -39,8 +39,18 @@ pub(crate) fn issues_renews_and_recovers(node: &Node) {
     before.assert_unchanged(shell);
 
     operands::clean(shell);
+    shell.must(&format!(
+        "make deploy OVERLAY=config/certmanager VERSION={NEXT}"
+    ));
+    plain::rolled_out(shell);
     uninstall::by_row(shell, uninstall::CERT_MANAGER);
     installed.nothing_left(shell);
+}
+
+fn install(shell: &Shell) {
+    shell.must("kubectl apply --server-side -k config/certmanager");
+    plain::rolled_out(shell);
+    trusted(shell);
 }
 
 /// Waits until calls that need the webhooks succeed.
@@ -94,7 +104,9 @@ fn authority_renewed(node: &Node) {
         issue(shell, certificate, duration, "720h");
     }
     shell.until(
-        &format!("[ \"$({bundle})\" != '{before}' ] && echo another || true"),
+        &format!(
+            "now=$({bundle}) && [ -n \"$now\" ] && [ \"$now\" != '{before}' ] && echo another"
+        ),
         "another",
         Duration::from_secs(60),
     );
@@ -119,8 +131,8 @@ fn expired(shell: &Shell) {
     }
     let address = pod_address(shell);
     let is_over = format!(
-        "openssl s_client -connect {address}:9443 </dev/null 2>/dev/null | \
-         openssl x509 -noout -checkend 0 >/dev/null && echo valid || echo expired"
+        "served=$(openssl s_client -connect {address}:9443 </dev/null 2>/dev/null | openssl x509) && \
+         {{ openssl x509 -noout -checkend 0 <<<\"$served\" >/dev/null && echo valid || echo expired; }}"
     );
     shell.until(&is_over, "expired", Duration::from_secs(260));
     // A connection that the API server keeps open still works; with other pods it needs new ones.
@@ -129,7 +141,7 @@ fn expired(shell: &Shell) {
         "kubectl -n {NAMESPACE} delete pods -l control-plane=controller-manager --wait=false"
     ));
     shell.until(
-        &format!("{write} 2>&1 | grep -c 'failed calling webhook' || true"),
+        &format!("{write} 2>&1 | grep -c 'failed calling webhook'"),
         "1",
         Duration::from_secs(60),
     );
@@ -184,7 +196,7 @@ fn reaches(shell: &Shell, certificate: &str, wanted: u32, limit: Duration) {
     shell.until(
         &format!(
             "[ $(kubectl -n {NAMESPACE} get certificate {certificate} -o jsonpath='{{.status.revision}}') -ge {wanted} ] && \
-             echo issued || true"
+             echo issued"
         ),
         "issued",
         limit,

@@ -4,6 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
+use crate::bundle;
 use crate::node::{NAMESPACE, Node};
 use crate::operands;
 use crate::plain;
@@ -20,13 +21,15 @@ pub(crate) fn leaves_the_resources(node: &Node) {
     let shell = &node.shell;
     node.olm();
     let before_it = Before::installation(shell);
-    shell.must("kubectl apply -k config/olm");
-    succeeded(shell, "0.1.0");
+    bundle::install_from_catalog(node);
     operands::samples_under_olm(shell);
     let before = operands::State::of(shell);
 
     fields_are_lost(shell);
-    shell.must("kubectl delete -k config/olm --ignore-not-found --timeout=120s");
+    let deleted = shell.must("kubectl delete -k config/olm --ignore-not-found --timeout=120s");
+    for rest in ["namespace", "operatorgroup", "catalogsource"] {
+        assert!(deleted.contains(rest), "{deleted}");
+    }
     shell.must("kubectl apply --server-side --force-conflicts -f dist/install.yaml");
     shell.must(&format!(
         "kubectl -n {NAMESPACE} rollout status {} --timeout=120s",
@@ -37,9 +40,8 @@ pub(crate) fn leaves_the_resources(node: &Node) {
 
     operands::clean(shell);
     uninstall::by_row(shell, uninstall::ONE_FILE);
-    shell.must(
-        "kubectl delete operator quartet-operator.quartet-operator-system --ignore-not-found",
-    );
+    shell.must("kubectl delete operator quartet-operator.quartet-operator-system");
+    shell.must("kubectl -n kube-system delete rolebinding quartet-operator-controller-manager-service-auth-reader");
     before_it.nothing_left(shell);
 }
 
@@ -92,16 +94,6 @@ fn removed(shell: &Shell, version: &str) {
             "kubectl -n {NAMESPACE} get pods -l control-plane=controller-manager -o name | wc -l"
         ),
         "0",
-        LIMIT,
-    );
-}
-
-fn succeeded(shell: &Shell, version: &str) {
-    shell.until(
-        &format!(
-            "kubectl -n {NAMESPACE} get csv quartet-operator.v{version} -o jsonpath='{{.status.phase}}'"
-        ),
-        "Succeeded",
         LIMIT,
     );
 }

@@ -114,8 +114,11 @@ fn addresses(shell: &Shell) -> Vec<String> {
 fn rolled(shell: &Shell, before: &str) -> Vec<String> {
     let left = before.split_whitespace().collect::<Vec<_>>().join("|");
     shell.until(
-        &format!("{PODS} jsonpath='{{.items[*].metadata.uid}}' | grep -cE '{left}' || true"),
-        "0",
+        &format!(
+            "uids=$({PODS} jsonpath='{{.items[*].metadata.uid}}') && \
+             ! grep -qE '{left}' <<<\"$uids\" && echo rolled"
+        ),
+        "rolled",
         Duration::from_secs(120),
     );
     shell.must(READY);

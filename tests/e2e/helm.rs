@@ -18,6 +18,16 @@ pub(crate) fn installs_upgrades_rolls_back_and_uninstalls(node: &Node) {
     }
 }
 
+/// With the manager's own certificates.
+pub(crate) fn install(node: &Node) {
+    helm(
+        &node.shell,
+        &format!(
+            "install quartet dist/chart -n {NAMESPACE} --create-namespace --wait --timeout 3m"
+        ),
+    );
+}
+
 fn lifecycle(node: &Node, mode: &str) {
     let shell = &node.shell;
     let installed = Before::installation(shell);

@@ -4,11 +4,13 @@
 use std::fs;
 use std::time::Duration;
 
+use crate::bundle;
 use crate::node::{NAMESPACE, Node};
 use crate::uninstall::{self, Before};
 
 const MIRROR: &str = "registry.example.com/mirror";
 const FILES: &str = "target/e2e/mirror";
+const COPY: &str = r"sed -E 's#[^/]*/(.*)#docker://& docker://registry.example.com/mirror/\1#' images.txt | xargs -n 2 skopeo copy --all";
 /// The images of all pods.
 const RUN: &str =
     "-o jsonpath='{range .items[*]}{.spec.containers[*].image}{\"\\n\"}{end}' | sort -u";
@@ -31,7 +33,7 @@ pub(crate) fn installed_from_a_mirror(node: &Node) {
     shell.must(&format!(
         "grep -q 'quartet-operator-bundle@sha256:' {FILES}/catalog/quartet-operator/quartet-operator.v0.1.0.yaml"
     ));
-    shell.must(&format!("cd {FILES} && while read -r image; do skopeo copy --all \"docker://$image\" \"docker://registry.example.com/mirror/${{image#*/}}\"; done <images.txt"));
+    shell.must(&format!("cd {FILES} && {COPY}"));
 
     other_names(node);
     redirected(node);
@@ -102,6 +104,10 @@ fn by_olm(node: &Node) {
     let shell = &node.shell;
     node.olm();
     let before_it = Before::installation(shell);
+    // The Subscription follows when OLM has read this catalog: it may have kept that of an earlier phase.
+    shell.must("kubectl create namespace quartet-operator-system");
+    shell.must("sed 's#ghcr.io/#registry.example.com/mirror/#' config/olm/catalog_source.yaml | kubectl apply -f -");
+    bundle::catalog_is_read(shell);
     shell.must("kubectl kustomize config/olm | sed 's#ghcr.io/#registry.example.com/mirror/#' | kubectl apply -f -");
     shell.until(
         &format!(

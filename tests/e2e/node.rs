@@ -1,7 +1,7 @@
 //! The cluster with its node, images and OLM.
 
 use std::sync::Once;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use devcluster::{Cluster, Nodes, Options};
 
@@ -107,6 +107,9 @@ impl Node {
         shell.must("kubectl apply -f hack/e2e/manifests/olm.yaml");
         shell.must("kubectl -n olm rollout status deployment/olm-operator --timeout=120s");
         shell.must("kubectl -n olm rollout status deployment/catalog-operator --timeout=120s");
+        // Three for each of its two OperatorGroups.
+        let roles = "kubectl get clusterroles -o name | grep -c /olm.og";
+        shell.until(roles, "6", Duration::from_secs(60));
     }
 
     /// Installs cert-manager, once.

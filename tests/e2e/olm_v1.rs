@@ -18,15 +18,11 @@ const FOLDER: &str = "target/e2e/olm-v1";
 /// that the installation needs. The upgrade comes with a newer catalog.
 pub(crate) fn installs_upgrades_and_uninstalls(node: &Node) {
     let shell = &node.shell;
-    install_olm_v1(node);
+    prepare(node);
     let before_it = Before::installation(shell);
     not_beside_another_installation(shell);
 
-    shell.must("kubectl apply -k config/olm-v1");
-    shell.must(
-        "kubectl wait --for=condition=Installed --timeout=5m clusterextension/quartet-operator",
-    );
-    installed(shell, "0.1.0");
+    install(node);
     operands::samples_under_olm(shell);
     operands::answer(shell);
     operands::rejected_and_converted(shell);
@@ -50,18 +46,28 @@ pub(crate) fn installs_upgrades_and_uninstalls(node: &Node) {
     before.assert_unchanged(shell);
 
     uninstall::by_row(shell, uninstall::OLM_V1);
-    before_it.nothing_left_but(shell, "Secret olmv1-system/");
-    // Again, on top of what OLM v1 keeps of an installation that it no longer manages.
-    let before_it = Before::installation(shell);
-    shell.must("kubectl apply -k config/olm-v1");
-    installed(shell, "0.1.0");
-    uninstall::by_row(shell, uninstall::OLM_V1);
+    uninstall::by_block(shell, uninstall::OLM_V1_HISTORY);
     before_it.nothing_left(shell);
+    remove(shell);
+}
+
+/// `config/olm-v1`, in a cluster that is prepared.
+pub(crate) fn install(node: &Node) {
+    let shell = &node.shell;
+    shell.must("kubectl apply -k config/olm-v1");
+    shell.must(
+        "kubectl wait --for=condition=Installed --timeout=5m clusterextension/quartet-operator",
+    );
+    installed(shell, "0.1.0");
+}
+
+/// Removes OLM v1 itself.
+pub(crate) fn remove(shell: &Shell) {
     shell.must(&format!("kubectl delete -k {FOLDER} --timeout=120s"));
 }
 
 /// OLM v1 as released, with the feature gate that 1.5 needs for bundles with webhooks.
-fn install_olm_v1(node: &Node) {
+pub(crate) fn prepare(node: &Node) {
     let shell = &node.shell;
     node.dns();
     node.cert_manager();
@@ -91,7 +97,7 @@ fn not_beside_another_installation(shell: &Shell) {
     shell.until(
         "kubectl get clusterextension quartet-operator \
          -o jsonpath='{.status.conditions[?(@.type==\"Progressing\")].message}' | \
-         grep -c \"CustomResourceDefinition '.*' already exists in namespace\" || true",
+         grep -c \"CustomResourceDefinition '.*' already exists in namespace\"",
         "1",
         PATIENCE,
     );
@@ -128,8 +134,11 @@ fn changes_are_undone(shell: &Shell) {
 
 /// Removes OLM v1's management of its objects, which keep working, and adds it again.
 fn released_and_managed_again(shell: &Shell) {
-    shell.must("kubectl delete clusterextension quartet-operator --cascade=orphan --timeout=120s");
-    thread::sleep(Duration::from_secs(10));
+    // The selector of the commands selects it.
+    shell.must("kubectl -n olmv1-system wait --for=condition=Ready pod --selector=control-plane=operator-controller-controller-manager");
+    uninstall::by_block(shell, uninstall::OLM_V1_RELEASED);
+    // operator-controller runs again, and the garbage collector had time.
+    thread::sleep(Duration::from_secs(30));
     operands::both_versions_answer(shell);
     shell.must("kubectl apply -f config/olm-v1/cluster_extension.yaml");
     installed(shell, NEXT);

@@ -6,8 +6,9 @@ use std::time::Duration;
 use devcluster::Component;
 
 use crate::calls::Calls;
-use crate::node::{NAMESPACE, Node};
+use crate::node::{NAMESPACE, NEXT, Node};
 use crate::operands;
+use crate::shell::Shell;
 use crate::uninstall::{self, Before};
 
 pub(crate) const MANAGER: &str = "deployment/quartet-operator-controller-manager";
@@ -17,6 +18,10 @@ pub(crate) const MANAGER: &str = "deployment/quartet-operator-controller-manager
 pub(crate) fn installed_from_one_file(node: &Node) {
     let shell = &node.shell;
     let before = Before::installation(shell);
+    install(node);
+    uninstall::by_row(shell, uninstall::ONE_FILE);
+    before.nothing_left(shell);
+
     install(node);
     let enforced = shell.must(&format!(
         "kubectl get namespace {NAMESPACE} -o jsonpath='{{.metadata.labels.pod-security\\.kubernetes\\.io/enforce}}'"
@@ -34,6 +39,11 @@ pub(crate) fn installed_from_one_file(node: &Node) {
     webhooks_down(node);
 
     operands::clean(shell);
+    shell.must(&format!(
+        "make build-installer VERSION={NEXT} INSTALLER_DIR=target/e2e/dist && \
+         kubectl apply --server-side -f target/e2e/dist/install.yaml"
+    ));
+    rolled_out(shell);
     uninstall::by_row(shell, uninstall::ONE_FILE);
     before.nothing_left(shell);
 }
@@ -42,7 +52,17 @@ pub(crate) fn installed_from_one_file(node: &Node) {
 pub(crate) fn install(node: &Node) {
     node.shell
         .must("kubectl apply --server-side -f dist/install.yaml");
-    node.shell.must(&format!(
+    rolled_out(&node.shell);
+}
+
+/// The same with `make deploy`.
+pub(crate) fn deploy(node: &Node) {
+    node.shell.must("make deploy");
+    rolled_out(&node.shell);
+}
+
+pub(crate) fn rolled_out(shell: &Shell) {
+    shell.must(&format!(
         "kubectl -n {NAMESPACE} rollout status {MANAGER} --timeout=120s"
     ));
 }
@@ -52,12 +72,14 @@ pub(crate) fn deployed_and_undeployed(node: &Node) {
     let shell = &node.shell;
     let tracked = shell.must("git status --porcelain");
     let before = Before::installation(shell);
-    shell.must("make deploy");
-    shell.must(&format!(
-        "kubectl -n {NAMESPACE} rollout status {MANAGER} --timeout=120s"
-    ));
+    deploy(node);
     shell.must("kubectl apply -f config/samples/cache_v1alpha1_memcached.yaml");
     shell.must("kubectl wait memcached --all --for=condition=Ready --timeout=60s");
+    uninstall::by_row(shell, uninstall::DEPLOY);
+    before.nothing_left(shell);
+    deploy(node);
+    shell.must(&format!("make deploy VERSION={NEXT}"));
+    rolled_out(shell);
     uninstall::by_row(shell, uninstall::DEPLOY);
     before.nothing_left(shell);
     assert_eq!(shell.must("git status --porcelain"), tracked);
@@ -101,7 +123,8 @@ fn certificate_rotated(node: &Node) {
     shell.must(&format!("kubectl delete {secret}"));
     shell.until(
         &format!(
-            "[ \"$({served})\" != '{before}' ] && [ -z \"$({coming})\" ] && echo rotated || true"
+            "served=$({served}) && coming=$({coming}) && [ -n \"$served\" ] && \
+             [ \"$served\" != '{before}' ] && [ -z \"$coming\" ] && echo rotated"
         ),
         "rotated",
         Duration::from_secs(300),
@@ -126,9 +149,7 @@ fn leader_deleted(node: &Node) {
     shell.must("kubectl scale memcached memcached-sample --replicas=4");
     shell.must("kubectl wait memcached/memcached-sample --for=jsonpath='{.status.readyReplicas}'=4 --timeout=90s");
     assert_ne!(shell.must(&holder), leader, "another leads");
-    shell.must(&format!(
-        "kubectl -n {NAMESPACE} rollout status {MANAGER} --timeout=120s"
-    ));
+    rolled_out(shell);
 }
 
 fn node_and_server_restarted(node: &Node) {
@@ -172,9 +193,7 @@ fn webhooks_down(node: &Node) {
     shell.must(&format!(
         "kubectl -n {NAMESPACE} scale {MANAGER} --replicas=2"
     ));
-    shell.must(&format!(
-        "kubectl -n {NAMESPACE} rollout status {MANAGER} --timeout=120s"
-    ));
+    rolled_out(shell);
     shell.must(
         "sed 's/memcached-sample/another/' config/samples/cache_v1alpha1_memcached.yaml | kubectl apply -f -",
     );

@@ -6,7 +6,7 @@ use crate::node::Node;
 use crate::shell::Shell;
 
 /// Everything that a phase may have installed or created. Some of it is usually not there.
-const COMMANDS: [&str; 8] = [
+const COMMANDS: [&str; 10] = [
     "kubectl delete -k config/olm-v1 --ignore-not-found --timeout=120s",
     "kubectl delete -k config/olm --ignore-not-found --timeout=120s",
     "kubectl -n operators delete subscription,csv --all --timeout=120s",
@@ -18,13 +18,15 @@ const COMMANDS: [&str; 8] = [
      xargs -r kubectl delete --timeout=120s",
     "kubectl get namespaces -o name | grep -E 'operator-system$|/(users|shop|nowhere|scorecard|restricted|baseline)$' | \
      xargs -r kubectl delete --timeout=120s",
+    "kubectl -n olmv1-system delete secrets -l owner=operator-controller,name=quartet-operator",
+    "kubectl -n kube-system delete rolebinding quartet-operator-controller-manager-service-auth-reader --ignore-not-found",
     "kubectl get clusterroles,clusterrolebindings,validatingwebhookconfigurations,operators -o name | \
      grep -E 'quartet-operator|memcached|nginx|elasticweb|helloworld' | xargs -r kubectl delete --timeout=60s",
 ];
 
 /// What would disturb the next phase.
-const LEFT: &str = "kubectl get crd,clusterroles,clusterrolebindings,validatingwebhookconfigurations,namespaces -o name | \
-     grep -E 'quartet-operator|(cache|proxy|elasticweb).example.com|jiaozi.com' || true";
+const LEFT: &str = "kubectl get crd,clusterroles,clusterrolebindings,validatingwebhookconfigurations,namespaces,rolebindings -n kube-system -o name | \
+     sed -nE '/quartet-operator|(cache|proxy|elasticweb).example.com|jiaozi.com/p'";
 
 /// Removes what a failed phase left, as far as that succeeds.
 pub(crate) fn clean(shell: &Shell) {

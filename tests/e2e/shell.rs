@@ -71,7 +71,7 @@ impl Shell {
         command
     }
 
-    fn run_without_printing(&self, line: &str) -> Said {
+    pub(crate) fn run_without_printing(&self, line: &str) -> Said {
         let Output {
             status,
             stdout,
@@ -93,10 +93,10 @@ impl Shell {
     pub(crate) fn must(&self, line: &str) -> String {
         let said = self.run(line);
         // kubectl succeeds if a selector selects nothing.
-        let deleted_nothing = line.contains("kubectl delete") && {
-            let said = format!("{}{}", said.output, said.errors);
-            said.contains("No resources found")
-        };
+        let deleted_nothing = line.contains(" delete ")
+            && [&said.output, &said.errors]
+                .iter()
+                .any(|it| it.contains("No resources found"));
         assert!(
             said.is_success && !deleted_nothing,
             "$ {line}\n{}\n{}\n{}",

@@ -23,6 +23,8 @@ type Block = (&'static str, &'static str);
 pub(crate) const CATALOG: Block = (OPERATIONS, "From the catalog.");
 pub(crate) const CATALOG_ELSEWHERE: Block = (OPERATIONS, "From the catalog, in another namespace");
 pub(crate) const BUNDLE: Block = (OPERATIONS, "From a bundle.");
+pub(crate) const OLM_V1_RELEASED: Block = (OPERATIONS, "OLM v1 can also stop managing");
+pub(crate) const OLM_V1_HISTORY: Block = (OPERATIONS, "OLM v1 keeps its history in Secrets");
 pub(crate) const HELM_RELEASE: Block = (HELM, "## Uninstall");
 pub(crate) const HELM_REST: Block = (HELM, "To remove everything, with all resources");
 
@@ -84,13 +86,14 @@ fn the_documents_have_the_commands_of_every_way() {
     ];
     assert_eq!(rows, expected);
     let roles = "kubectl delete $(kubectl get clusterroles -l app.kubernetes.io/name=quartet-operator -o name)";
-    let operator =
-        "kubectl delete operator quartet-operator.quartet-operator-system --ignore-not-found";
+    let binding = "kubectl -n kube-system delete rolebinding quartet-operator-controller-manager-service-auth-reader";
+    let operator = "kubectl delete operator quartet-operator.quartet-operator-system";
     let namespace = "kubectl delete namespace quartet-operator-system";
     let of_catalog = [
         "kubectl delete -k config/olm",
         "kubectl delete -k config/crd",
         roles,
+        binding,
         operator,
     ];
     assert_eq!(commands(CATALOG), of_catalog);
@@ -100,16 +103,30 @@ fn the_documents_have_the_commands_of_every_way() {
         "kubectl -n olm delete catalogsource quartet-operator-catalog",
         "kubectl delete -k config/crd",
         roles,
-        "kubectl delete operator quartet-operator.operators --ignore-not-found",
+        binding,
+        "kubectl delete operator quartet-operator.operators",
     ];
     assert_eq!(commands(CATALOG_ELSEWHERE), elsewhere);
     let of_bundle = [
         "operator-sdk cleanup quartet-operator -n quartet-operator-system",
         roles,
-        operator,
+        binding,
         namespace,
+        operator,
     ];
     assert_eq!(commands(BUNDLE), of_bundle);
+    let released = [
+        "kubectl -n olmv1-system scale deployment/operator-controller-controller-manager --replicas=0",
+        "kubectl -n olmv1-system wait --for=delete pod --selector=control-plane=operator-controller-controller-manager --timeout=2m",
+        "kubectl delete clusterextension quartet-operator --cascade=orphan --wait=false",
+        "kubectl -n olmv1-system scale deployment/operator-controller-controller-manager --replicas=1",
+        "kubectl wait --for=delete clusterextension/quartet-operator --timeout=2m",
+    ];
+    assert_eq!(commands(OLM_V1_RELEASED), released);
+    let history = [
+        "kubectl -n olmv1-system delete $(kubectl -n olmv1-system get secrets -l owner=operator-controller,name=quartet-operator -o name)",
+    ];
+    assert_eq!(commands(OLM_V1_HISTORY), history);
     let of_release = ["helm uninstall quartet --namespace quartet-operator-system --wait"];
     assert_eq!(commands(HELM_RELEASE), of_release);
     let rest = [
@@ -131,18 +148,11 @@ impl Before {
     /// Deployments may have replaced those.
     #[track_caller]
     pub(crate) fn nothing_left(&self, shell: &Shell) {
-        self.nothing_left_but(shell, "nothing");
-    }
-
-    /// The same, except for objects that the document names: those whose line begins like this.
-    #[track_caller]
-    pub(crate) fn nothing_left_but(&self, shell: &Shell, named: &str) {
         let began = Instant::now();
         loop {
-            let said = shell.run(OBJECTS);
+            let said = shell.run_without_printing(OBJECTS);
             let now = objects(&said.output);
-            let left = now.difference(&self.0);
-            let left: Vec<_> = left.filter(|it| !it.starts_with(named)).collect();
+            let left: Vec<_> = now.difference(&self.0).collect();
             let gone = self.0.difference(&now);
             let gone: Vec<_> = gone.filter(|it| !it.starts_with("Pod ")).collect();
             if said.is_success && left.is_empty() && gone.is_empty() {

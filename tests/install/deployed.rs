@@ -1,6 +1,6 @@
 //! `make deploy` and `make undeploy` on a cluster with simulated nodes: all objects exist and are
 //! rolled out, a second deploy changes nothing, and undeploy removes everything. Then the cluster is
-//! as new, and takes the Helm release of `released`.
+//! as new, and takes the Helm release of `released`. In between, Helm takes over what make deployed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -150,6 +150,9 @@ fn deploy_and_undeploy(cluster: &Cluster) {
     assert!(only_own.iter().all(|it| here.get(it).is_none()));
     here.make("deploy");
     assert!(own.iter().all(|it| here.get(it).is_some()));
+
+    released::take_over(cluster.environment());
+    here.make("deploy");
 
     // Reading the resources makes the API server open their storage. A CRD that is removed before
     // that may stay for five minutes, until the informers resync (apiextensions-apiserver,

@@ -26,6 +26,11 @@ struct Cluster {
 impl Cluster {
     #[track_caller]
     fn helm(&self, arguments: &[&str], values: &Value) -> String {
+        self.try_helm(arguments, values)
+            .unwrap_or_else(|failed| panic!("helm {arguments:?}: {failed}"))
+    }
+
+    fn try_helm(&self, arguments: &[&str], values: &Value) -> Result<String, String> {
         let mut helm = helm();
         helm.args(arguments)
             .envs(self.environment.variables())
@@ -34,7 +39,7 @@ impl Cluster {
         if !values.is_null() {
             helm.arg("--values").arg(value_file(values));
         }
-        answer(&mut helm).unwrap_or_else(|failed| panic!("helm {arguments:?}: {failed}"))
+        answer(&mut helm)
     }
 
     fn kubectl(&self, arguments: &[&str]) -> Result<String, String> {
@@ -102,6 +107,28 @@ fn memcached(namespace: &str) -> Value {
         "metadata": {"name": "sessions", "namespace": namespace},
         "spec": {"replicas": 1},
     })
+}
+
+/// Helm takes over the objects of `make deploy` only if it is told to, and kubectl does not take over those
+/// of Helm. The change in both directions keeps the CRDs.
+pub(crate) fn take_over(environment: Environment) {
+    let here = Cluster { environment };
+    let uids = || {
+        let manager = here.get("deployment", "quartet-operator-controller-manager");
+        [manager, here.get("crd", CRD)].map(|it| it["metadata"]["uid"].clone())
+    };
+    let before = uids();
+    let install = ["install", "quartet", "dist/chart"];
+    let refused = here.try_helm(&install, &Value::Null);
+    assert!(refused.is_err_and(|it| it.contains("invalid ownership metadata")));
+    let anyway = ["--take-ownership", "--force-conflicts", "--wait"];
+    here.helm(&[&install[..], &anyway].concat(), &Value::Null);
+    assert_eq!(uids(), before);
+
+    let refused = here.kubectl(&["apply", "--server-side", "-f", "dist/install.yaml"]);
+    assert!(refused.is_err_and(|it| it.contains("conflict with \"helm\"")));
+    here.helm(&["uninstall", "quartet", "--wait"], &Value::Null);
+    assert_eq!(here.get("crd", CRD)["metadata"]["uid"], before[1]);
 }
 
 /// Upgrade, rollback and uninstall of a release keep CRDs and resources. Begins without CRDs.

@@ -1,5 +1,0 @@
-//go:build tools
-
-package main
-
-import _ "github.com/coredns/coredns"
