@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Status;
 use super::kind::{FieldMapping, Kind, Version};
-use super::workload::{ReplicatedWorkload, ServiceSpec};
+use super::workload::{ReplicatedWorkload, ServiceSpec, null_as_empty};
 
 /// The original version.
 pub mod v1alpha1 {
@@ -44,6 +44,7 @@ pub mod v1 {
         #[schemars(range(min = 1, max = 65_535))]
         pub port: Option<i32>,
         /// The Service of the pods. Default: no Service.
+        #[serde(default, deserialize_with = "null_as_empty")]
         pub service: Option<ServiceSpec>,
     }
 }

@@ -4,6 +4,7 @@
 
 mod annotations;
 mod both;
+mod emptied;
 mod environment;
 mod finalizers;
 mod full_annotations;
