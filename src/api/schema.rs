@@ -150,13 +150,11 @@ fn complete(root: &mut JSONSchemaProps, kind: &Kind, version: &Version) {
     let properties = root.properties.get_or_insert_default();
     for part in properties.values_mut() {
         normalize(part);
-    }
-    // A server-side apply that empties the spec leaves null. The default replaces it, so that the spec has
-    // its own defaults, which the scale subresource needs.
-    if let Some(spec) = properties.get_mut("spec")
-        && spec.required.is_none()
-    {
-        spec.default = Some(JSON(json!({})));
+        // A server-side apply that empties the spec leaves null. The default replaces it, so that the spec
+        // has its own defaults, which the scale subresource needs. A status has a default, too.
+        if part.required.is_none() {
+            part.default = Some(JSON(json!({})));
+        }
     }
     properties.insert("apiVersion".to_owned(), text(API_VERSION));
     properties.insert("kind".to_owned(), text(KIND));
