@@ -233,9 +233,8 @@ impl Reconciler {
     /// The error of a rejected apply.
     fn apply_error(&self, class: Option<ErrorClass>, error: RequestError) -> ApplyError {
         match class {
-            Some(ErrorClass::Blocked(problem)) => ApplyError::Blocked(problem, jittered_retry()),
-            Some(ErrorClass::Rejected(problem) | ErrorClass::Duplicate { problem, .. }) => {
-                ApplyError::Rejected(problem, error)
+            Some(ErrorClass::Blocked(problem) | ErrorClass::Duplicate { problem, .. }) => {
+                ApplyError::Blocked(problem, jittered_retry())
             }
             Some(ErrorClass::NotFound(problem)) => failing(problem, jittered_retry()),
             Some(ErrorClass::NamespaceEnding) => {
