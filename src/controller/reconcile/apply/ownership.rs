@@ -62,7 +62,10 @@ impl Reconciler {
         let object = self.caller.get(at).await?;
         let owner = Owner::of(&object);
         let ours = self.owner(wanted.resource);
-        let is_ours = owner.as_ref().is_some_and(|owner| owner.passes_to(&ours));
+        let is_ours = match &owner {
+            Some(owner) => owner.passes_to(&ours),
+            None => is_orphan(wanted, &object),
+        };
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
         let Some(uid) = uid.filter(|_| is_ours) else {
             let problem = name_conflict(wanted.child.kind, &wanted.key(), owner.as_ref());
@@ -89,7 +92,9 @@ impl Reconciler {
             if let Some(patch) = adoption::patch(&object, manager, &wanted.resource.uid) {
                 let patched = self.patch_child(at, &patch).await?;
                 resource_version = version_of(&patched).unwrap_or(0);
-                self.record_adoption(wanted);
+                if Stamp::of(&object).is_none() {
+                    self.record_adoption(wanted);
+                }
             }
         }
         let preserved = self.with_preserved_selector(wanted, &object);
@@ -127,8 +132,8 @@ impl Reconciler {
         Some(kept::keeping(wanted.child, &selector))
     }
 
-    /// Rejects an object with the operator's label and without an owner, unless this operator has applied it: an
-    /// apply without force would adopt an object that a user made, if no value differs.
+    /// Rejects an object with the operator's label and without an owner, unless this operator has applied it or
+    /// it is an orphan of such a resource: an apply without force would adopt an object that a user made, if no value differs.
     ///
     /// # Errors
     /// [`ApplyError::Blocked`].
@@ -139,8 +144,9 @@ impl Reconciler {
         }
         let live = found(self.caller.get(wanted.location()).await)?;
         let manager = self.kind.field_manager;
-        let was_applied = |live| fingerprint::of_observed(&live, manager).is_some();
-        if live.is_none_or(was_applied) {
+        let is_ours =
+            |live| fingerprint::of_observed(&live, manager).is_some() || is_orphan(wanted, &live);
+        if live.is_none_or(is_ours) {
             return Ok(());
         }
         let problem = name_conflict(kind, &key, None);
@@ -263,4 +269,28 @@ impl Reconciler {
         // No object has the version 0: the following write is rejected.
         Ok(Some(version_of(&patched).unwrap_or(0)))
     }
+}
+
+/// Whether an object without an owner is a child that lost it, for example in a backup: it has all labels of
+/// the child, its selector, and containers of the same names. Labels alone can be copied.
+fn is_orphan(wanted: Wanted<'_>, object: &Value) -> bool {
+    let child = &wanted.child.body;
+    let labels = child.pointer("/metadata/labels").and_then(Value::as_object);
+    let has = |(name, value): (&String, &Value)| {
+        let labels = object.pointer("/metadata/labels");
+        labels.and_then(|labels| labels.get(name)) == Some(value)
+    };
+    let is_same = |path: &str| object.pointer(path) == child.pointer(path);
+    labels.is_some_and(|labels| labels.iter().all(has))
+        && is_same("/spec/selector")
+        && containers(object) == containers(child)
+}
+
+/// The names of the containers of a workload.
+fn containers(workload: &Value) -> Vec<&Value> {
+    let containers = workload.pointer("/spec/template/spec/containers");
+    let containers = containers.and_then(Value::as_array).into_iter().flatten();
+    containers
+        .filter_map(|container| container.get("name"))
+        .collect()
 }
