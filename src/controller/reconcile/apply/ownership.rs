@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracing::{debug, info};
 
 use super::error::{ApplyError, pending_deletion, pending_rollout};
@@ -59,7 +59,7 @@ impl Reconciler {
         paced: bool,
     ) -> Result<Expected, ApplyError> {
         let at = wanted.location();
-        let object = self.caller.get(at).await?;
+        let mut object = self.caller.get(at).await?;
         let owner = Owner::of(&object);
         let ours = self.owner(wanted.resource);
         let is_ours = match &owner {
@@ -67,7 +67,7 @@ impl Reconciler {
             None => is_orphan(wanted, &object),
         };
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
-        let Some(uid) = uid.filter(|_| is_ours) else {
+        let Some(uid) = uid.filter(|_| is_ours).map(str::to_owned) else {
             let problem = name_conflict(wanted.child.kind, &wanted.key(), owner.as_ref());
             return Err(ApplyError::Blocked(problem, jittered_retry()));
         };
@@ -81,6 +81,9 @@ impl Reconciler {
             self.check_generation(wanted.resource, stamp).await?;
         }
         let manager = self.kind.field_manager;
+        if object.pointer("/metadata/managedFields").is_none() {
+            object = self.attribute_fields(wanted, &object).await?;
+        }
         let mut resource_version = version_of(&object).unwrap_or(0);
         if fingerprint::of_observed(&object, manager).is_none() {
             // The old selector and ports match the existing pods; the new ones only those of the
@@ -103,11 +106,31 @@ impl Reconciler {
             .pointer("/metadata/generation")
             .and_then(Value::as_i64);
         let existing = Existing {
-            uid,
+            uid: &uid,
             resource_version,
             rollout: generation.filter(|_| paced).map(|it| it + 1),
         };
         self.update(preserved.unwrap_or(wanted), existing).await
+    }
+
+    /// Applies the metadata of a child whose managedFields were cleared. The API server then attributes all
+    /// other fields to unknown managers. With its spec, it could be rejected: fields that the spec lost are
+    /// still there.
+    async fn attribute_fields(
+        &self,
+        wanted: Wanted<'_>,
+        object: &Value,
+    ) -> Result<Value, RequestError> {
+        let (api_version, kind) = (wanted.child.kind.api_version, wanted.child.kind.kind);
+        let mut metadata = wanted.metadata();
+        for precondition in ["uid", "resourceVersion"] {
+            let value = object.pointer(&format!("/metadata/{precondition}"));
+            metadata.insert(precondition.to_owned(), value.cloned().unwrap_or_default());
+        }
+        let body = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+        let (at, manager, body) = (wanted.location(), self.kind.field_manager, body.to_string());
+        let (answer, _) = self.caller.apply(at, manager, true, &body).await?;
+        Ok(answer)
     }
 
     /// Sends a JSON patch of the child `at`.
