@@ -3,7 +3,7 @@
 //! of their names, as in the API server's JSON, so that equal statuses have equal texts.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use quartet_versions::limits::{INT64_MAX, NAME, NAME_MAX};
 
@@ -15,7 +15,7 @@ pub struct Status {
     /// current generation is rolled out and available. Available: enough pods are ready.
     /// Progressing: a rollout is in progress. Degraded: an error needs attention.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[schemars(length(max = CONDITIONS_MAX), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
     /// Names of the pods that are neither terminating nor finished, sorted; at most the first 1000.
     /// Always present, even if empty.
@@ -24,9 +24,11 @@ pub struct Status {
     #[schemars(inner(length(min = 1, max = NAME_MAX), regex(pattern = NAME)))]
     pub nodes: Vec<String>,
     /// The metadata.generation that this status was computed from. If it is less than
-    /// metadata.generation, the status describes an older spec.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = INT64_MAX))]
+    /// metadata.generation, the status describes an older spec. Default: -1, before the operator has
+    /// written a status.
+    // By the rules of kstatus, which Flux and Helm use, an object without it is up to date.
+    #[serde(default, deserialize_with = "written", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = -1, max = INT64_MAX), extend("default" = -1))]
     pub observed_generation: Option<i64>,
     /// Number of ready pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,6 +90,14 @@ pub struct Condition {
     pub type_: String,
 }
 
+/// Reads the generation of a status; that of the schema's default counts as absent.
+fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    let generation: Option<i64> = Option::deserialize(deserializer)?;
+    Ok(generation.filter(|it| *it >= 0))
+}
+
+/// Largest number of conditions, with those of other controllers.
+pub const CONDITIONS_MAX: u16 = 16;
 /// Largest number of pod names in `status.nodes`.
 pub const NODES_MAX: u16 = 1000;
 /// Longest label selector.

@@ -220,6 +220,15 @@ fn default_replicas() -> i32 {
     1
 }
 
+/// Reads an object whose presence has a meaning. Null means an empty one: a server-side apply leaves it
+/// where a manifest has emptied the object.
+pub fn null_as_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let given = Option::deserialize(deserializer)?;
+    Ok(Some(given.unwrap_or_default()))
+}
+
 /// Reads `replicas`; null counts as absent.
 fn replicas_or_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_else(default_replicas))

@@ -43,14 +43,19 @@ impl Children {
         Some(&stores.find(|(it, _)| *it == kind)?.1)
     }
 
-    /// UID and owner of the cached object with a child's name.
+    /// UID, owner and version of the cached object with a child's name. The version of an object with pods is
+    /// its generation, since its status changes without an effect on an apply.
     pub(crate) fn found(
         &self,
         kind: ChildKind,
         key: &ObjectKey,
-    ) -> Option<(Box<str>, Option<Owner>)> {
+    ) -> Option<(Box<str>, Option<Owner>, u64)> {
         let cached = self.cached(kind, key)?;
-        Some((cached.meta.uid.clone(), cached.owner.clone()))
+        let version = match kind.has_pods {
+            true => cached.meta.generation.unsigned_abs(),
+            false => cached.meta.resource_version,
+        };
+        Some((cached.meta.uid.clone(), cached.owner.clone(), version))
     }
 
     /// A cached child.
@@ -195,7 +200,8 @@ pub(crate) fn name_conflict(kind: ChildKind, key: &ObjectKey, owner: Option<&Own
         None => "does not belong to this resource".to_owned(),
     };
     let message = format!(
-        "{kind:?} {} exists and {owner}; delete or rename it, or give this resource another name",
+        "{kind:?} {} exists and {owner}; delete or rename it, or give this resource another name; to hand it over, \
+         remove its owner and give it the labels, the selector and the names of containers of a child",
         key.name()
     );
     Problem::new(Reason::NameConflict, message)

@@ -21,6 +21,11 @@ use quartet_applied::fingerprint::Fingerprint;
 /// Retry interval of an external blocker (a name or port that is taken, a quota); ± 20 %, so that
 /// many of them do not retry at once.
 const BLOCKED_RETRY: Duration = Duration::from_secs(15);
+/// Number of attempts that follow each other after [`BLOCKED_RETRY`]. Later ones, if they fail the same way,
+/// follow after [`RARE_RETRY`].
+const FREQUENT_ATTEMPTS: u32 = 5;
+/// The mean of 60 and 90 s.
+const RARE_RETRY: Duration = Duration::from_secs(75);
 /// How long a problem is reported while the next attempt waits for other rollouts: its cause may be gone.
 const ATTEMPT_KEPT: Duration = Duration::from_secs(1800);
 
@@ -61,6 +66,8 @@ struct Blocked {
     attempt: Attempt,
     blocker: Blocker,
     until: Instant,
+    /// How often the attempt has failed.
+    failures: u32,
 }
 
 /// What is repaired when another writer has changed it.
@@ -95,8 +102,8 @@ pub(crate) struct Attempt {
     /// Generation of the resource. A changed spec causes an attempt even if this child does not change,
     /// since the user waits for the result.
     pub(crate) generation: i64,
-    /// UID and owner of what the cache holds under the child's name.
-    pub(crate) found: Option<(Box<str>, Option<Owner>)>,
+    /// UID, owner and version of what the cache holds under the child's name.
+    pub(crate) found: Option<(Box<str>, Option<Owner>, u64)>,
 }
 
 /// The delay before the next attempt: 15 s ± 20 %.
@@ -177,7 +184,8 @@ impl ReconcileStates {
         })
     }
 
-    /// Records the blocker of an attempt, and the time until the next one.
+    /// Records the blocker of an attempt, and the time until the next one: at least a minute after
+    /// [`FREQUENT_ATTEMPTS`].
     pub(crate) fn block(
         &self,
         resource: &Resource,
@@ -185,12 +193,21 @@ impl ReconcileStates {
         blocker: Blocker,
         wait: Duration,
     ) {
-        let blocked = Blocked {
-            attempt,
-            blocker,
-            until: Instant::now() + wait,
-        };
-        self.change(resource, |state| state.blocked = Some(Box::new(blocked)));
+        self.change(resource, |state| {
+            let before = state.blocked.take().filter(|it| it.attempt == attempt);
+            let failures = before.map_or(0, |it| it.failures).saturating_add(1);
+            let wait = match failures < FREQUENT_ATTEMPTS {
+                true => wait,
+                false => jittered(RARE_RETRY),
+            };
+            let until = Instant::now() + wait;
+            state.blocked = Some(Box::new(Blocked {
+                attempt,
+                blocker,
+                until,
+                failures,
+            }));
+        });
     }
 
     /// Records that no child is blocked.

@@ -2,7 +2,7 @@
 //! versions of the type, and the plan of the children.
 
 use super::nginx;
-use crate::api::workload::{ReplicatedWorkload, ServiceSpec};
+use crate::api::workload::{ReplicatedWorkload, ServiceSpec, null_as_empty};
 use crate::api::{BRAND, Status};
 use crate::operators::operand::{Operand, OperandImage, Settings, ValidationError};
 use crate::operators::plan::{Plan, WorkloadDefaults};
@@ -46,6 +46,7 @@ pub mod v1 {
         #[schemars(range(min = 1, max = 65_535))]
         pub port: Option<i32>,
         /// The Service of the pods. Default: no Service.
+        #[serde(default, deserialize_with = "null_as_empty")]
         pub service: Option<ServiceSpec>,
     }
 }

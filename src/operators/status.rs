@@ -25,7 +25,7 @@ use super::observed::{Observed, ObservedChild, Problem, Reason};
 use super::observed_workload::ObservedWorkload;
 use super::operator::{Resource, Summary, ValidationError};
 use crate::api::limits::INT64_MAX;
-use crate::api::status::NODES_MAX;
+use crate::api::status::{CONDITIONS_MAX, NODES_MAX};
 use crate::api::{Condition, Status};
 
 /// Condition type: this generation is rolled out and available. Summarizes the others.
@@ -36,6 +36,8 @@ pub const AVAILABLE: &str = "Available";
 pub const PROGRESSING: &str = "Progressing";
 /// Condition type: there is a problem that waiting does not solve.
 pub const DEGRADED: &str = "Degraded";
+/// The condition types of this operator.
+pub const TYPES: [&str; 4] = [READY, AVAILABLE, PROGRESSING, DEGRADED];
 
 /// Longest message of a condition, in bytes.
 pub const MESSAGE_MAX: usize = 1024;
@@ -168,12 +170,17 @@ fn conditions(resource: &Resource, desired: &Summary, observed: &Observed) -> Ve
             .or_else(|| not_ready(observed)),
     };
     let condition = |type_, finding| changed_condition(resource, type_, finding, &observed.now);
-    vec![
+    let ours = [
         condition(READY, inputs.ready()),
         condition(AVAILABLE, inputs.available()),
         condition(PROGRESSING, inputs.progressing()),
         condition(DEGRADED, inputs.degraded()),
-    ]
+    ];
+    // Those of other controllers stay.
+    let stored = resource.status.conditions.iter();
+    let theirs = stored.filter(|it| !TYPES.contains(&&*it.type_)).cloned();
+    let all = ours.into_iter().chain(theirs);
+    all.take(CONDITIONS_MAX.into()).collect()
 }
 
 /// The condition of `resource` with the type `type_` and a new finding.

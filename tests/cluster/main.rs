@@ -18,6 +18,7 @@ mod lifecycle;
 mod metrics;
 mod model;
 mod monitoring;
+mod neighbours;
 #[path = "../support/original_operators.rs"]
 mod original_operators;
 mod outage;

@@ -4,6 +4,7 @@
 
 mod annotations;
 mod both;
+mod emptied;
 mod environment;
 #[path = "../support/etcd.rs"]
 mod etcd;

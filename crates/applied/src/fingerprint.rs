@@ -12,6 +12,7 @@ use std::hash::{Hash, Hasher};
 use serde_json::{Map, Value};
 
 use crate::fixed_hash::FixedHasher;
+use crate::managed_fields;
 use crate::quantity;
 
 /// Largest number of comparisons of items with entries of `fieldsV1`, each of which is parsed. A list that
@@ -35,7 +36,7 @@ pub fn of_desired(body: &Value, stamp: &str) -> Fingerprint {
 }
 
 /// The fingerprint of the fields of `object` that `manager` owns through server-side apply; `None` if
-/// it never applied the object.
+/// it never applied the object, or if the managedFields were cleared and fields are not attributed to it again.
 pub fn of_observed(object: &Value, manager: &str, stamp: &str) -> Option<Fingerprint> {
     let fields = applied_fields(object, manager)?;
     Some(of(object, Some(fields), stamp))
@@ -58,6 +59,9 @@ fn of(object: &Value, fields: Option<&Value>, stamp: &str) -> Fingerprint {
 
 fn applied_fields<'a>(object: &'a Value, manager: &str) -> Option<&'a Value> {
     let entries = object.get("metadata")?.get("managedFields")?.as_array()?;
+    if entries.iter().any(managed_fields::is_of_unknown) {
+        return None;
+    }
     entries
         .iter()
         .find(|entry| is_applied(entry, manager))?

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceSubresourceScale,
+    CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceSubresourceScale, JSON,
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -153,6 +153,11 @@ fn complete(root: &mut JSONSchemaProps, kind: &Kind, version: &Version) {
     let properties = root.properties.get_or_insert_default();
     for part in properties.values_mut() {
         normalize(part);
+        // A server-side apply that empties the spec leaves null. The default replaces it, so that the spec
+        // has its own defaults, which the scale subresource needs. A status has a default, too.
+        if part.required.is_none() {
+            part.default = Some(JSON(json!({})));
+        }
     }
     properties.insert("apiVersion".to_owned(), text(API_VERSION));
     properties.insert("kind".to_owned(), text(KIND));
@@ -194,7 +199,7 @@ fn root_rules(name_rule: Option<String>) -> Vec<ValidationRule> {
 /// Brings a derived schema, and everything below it, into the form of controller-gen.
 fn normalize(schema: &mut JSONSchemaProps) {
     schema.description = schema.description.as_deref().map(one_line_per_paragraph);
-    // `nullable` is how schemars marks an optional field. The API server drops nulls.
+    // `nullable` is how schemars marks an optional field. The API server drops these nulls.
     schema.nullable = None;
     if let Some(default) = &schema.default
         && matches!(default.0, Value::Null | Value::Array(_) | Value::Object(_))
@@ -219,6 +224,10 @@ fn normalize(schema: &mut JSONSchemaProps) {
     }
     for property in schema.properties.iter_mut().flat_map(BTreeMap::values_mut) {
         normalize(property);
+        // A server-side apply that empties an object leaves null, which means an empty object.
+        let may_be_empty =
+            property.type_.as_deref() == Some("object") && property.required.is_none();
+        property.nullable = may_be_empty.then_some(true);
     }
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
         normalize(items);

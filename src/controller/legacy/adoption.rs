@@ -2,12 +2,15 @@
 //! would own its fields forever, and fields that we do not set would never be removed: a forced
 //! apply onto a Service of the old ElasticWeb fails, because two ports would have the same NodePort.
 //!
+//! The same for a child whose managedFields were cleared, by a backup tool or a script.
+//!
 //! Works like client-go's `util/csaupgrade`: the `Update` entry of the old manager becomes our
 //! `Apply` entry. Pure; the caller sends the patch with the resourceVersion that it is computed from.
 
 use serde_json::{Map, Value, json};
 
-use quartet_applied::managed_fields;
+use quartet_applied::fingerprint::is_applied;
+use quartet_applied::managed_fields::{self, is_of_unknown};
 use quartet_applied::merge;
 
 /// The lists whose items are adopted as a whole.
@@ -16,8 +19,9 @@ const LISTS: [&[&str]; 2] = [
     &["f:spec", "f:ports"],
 ];
 
-/// The JSON patch that makes `manager` the owner of the fields of the original manager of `object`;
-/// `None` if no entry has set the owner reference to `owner_uid`.
+/// The JSON patch that makes `manager` the owner of the fields of the original manager of `object`, or of
+/// the fields of unknown managers; `None` if there are no such, and no entry has set the owner reference to
+/// `owner_uid`.
 ///
 /// A container or port of the original manager is adopted as a whole, with later changes of other
 /// managers, e.g. its image by `kubectl set image`, which older operators required. Otherwise that one
@@ -26,19 +30,37 @@ pub fn patch(object: &Value, manager: &str, owner_uid: &str) -> Option<Value> {
     let metadata = object.get("metadata")?;
     let entries = metadata.get("managedFields")?.as_array()?;
     let made_by = entries.iter().position(|entry| {
-        is_update(entry) && sets_owner(entry.get("fieldsV1").unwrap_or(&Value::Null), owner_uid)
+        let fields = entry.get("fieldsV1").unwrap_or(&Value::Null);
+        is_update(entry) && (is_of_unknown(entry) || sets_owner(fields, owner_uid))
     })?;
     let mut upgraded = entries.clone();
     let mut ours = upgraded.remove(made_by);
+    if is_of_unknown(&ours) {
+        let fields = ours.get_mut("fieldsV1")?;
+        leave_metadata(fields);
+        let applied = upgraded.iter().position(|it| is_applied(it, manager));
+        if let Some(mut applied) = applied.map(|index| upgraded.remove(index)) {
+            merge(fields, applied.get_mut("fieldsV1")?.take());
+        }
+    }
     for list in LISTS {
         absorb_items(ours.get_mut("fieldsV1")?, &mut upgraded, list);
     }
     let entry = ours.as_object_mut()?;
     entry.insert("manager".to_owned(), manager.into());
     entry.insert("operation".to_owned(), "Apply".into());
-    upgraded.insert(made_by, ours);
+    upgraded.insert(made_by.min(upgraded.len()), ours);
     upgraded.retain(|entry| !is_update(entry) || entry.get("fieldsV1") != Some(&json!({})));
     managed_fields::replacement(object, upgraded)
+}
+
+/// Removes what other writers have in a child, too: metadata, also of its pods, and the status.
+fn leave_metadata(fields: &mut Value) {
+    for path in ["", "/f:spec/f:template"] {
+        if let Some(Value::Object(fields)) = fields.pointer_mut(path) {
+            fields.retain(|name, _| name != "f:metadata" && name != "f:status");
+        }
+    }
 }
 
 /// Moves the entries of other managers for items of `list` that are in `ours` to `ours`.

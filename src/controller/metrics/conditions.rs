@@ -13,10 +13,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use serde::Deserialize;
 
 use super::families::{Sources, encode_family, gauge_value, labels};
-use crate::operators::status::{AVAILABLE, DEGRADED, PROGRESSING, READY};
+use crate::operators::status::{DEGRADED, READY, TYPES};
 
-/// Condition types that are counted: those of this operator.
-const TYPES: [&str; 4] = [READY, AVAILABLE, PROGRESSING, DEGRADED];
 /// Maximum number of combinations of status and reason per controller. The operator's own ones are
 /// fewer; further ones, from users or older operators, have the reason `other`.
 const MOST_STATES: usize = 100;

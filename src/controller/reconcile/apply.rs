@@ -264,7 +264,6 @@ impl Reconciler {
             Some(ErrorClass::Blocked(problem) | ErrorClass::Duplicate { problem, .. }) => {
                 ApplyError::Blocked(problem, jittered_retry())
             }
-            Some(ErrorClass::Rejected(problem)) => ApplyError::Rejected(problem, error),
             Some(ErrorClass::NotFound(problem)) => failing(problem, jittered_retry()),
             Some(ErrorClass::NamespaceEnding) => {
                 debug!(%error, "the namespace is being deleted");

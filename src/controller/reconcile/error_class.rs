@@ -22,10 +22,8 @@ pub(crate) enum ErrorClass {
         /// What to report if it cannot be resolved.
         problem: Problem,
     },
-    /// Blocked from outside, or by the spec: report it, and retry every 15 s.
+    /// Blocked from outside, or invalid in this cluster: report it, and retry every 15 s, later every minute.
     Blocked(Problem),
-    /// The request is wrong: report it, and retry with back-off, as an error of this operator.
-    Rejected(Problem),
     /// The namespace is being deleted, and the resource with it: do nothing.
     NamespaceEnding,
     /// The API server, or a proxy before it, does not know the namespace or resource type yet: retry
@@ -58,11 +56,11 @@ pub(crate) fn of_apply(rejection: &ApiStatus) -> ErrorClass {
         403 if rejection.message.contains("exceeded quota") => {
             ErrorClass::Blocked(problem(Reason::QuotaExceeded))
         }
-        // A missing permission, or a policy. It may be granted without an event, so poll. Or a value of the
-        // spec that the schema allows.
-        403 | 422 => ErrorClass::Blocked(problem(Reason::ApplyRefused)),
         404 => ErrorClass::NotFound(problem(Reason::ApplyFailed)),
-        400 | 401 | 405 | 413 | 415 => ErrorClass::Rejected(problem(Reason::ApplyRefused)),
+        // Invalid, a missing permission, or a policy. It may end without an event, so poll.
+        400 | 401 | 403 | 405 | 413 | 415 | 422 => {
+            ErrorClass::Blocked(problem(Reason::ApplyRefused))
+        }
         _ => ErrorClass::Transient,
     }
 }
@@ -110,7 +108,7 @@ mod tests {
 
     fn reason_of(class: ErrorClass) -> Option<Reason> {
         match class {
-            ErrorClass::Blocked(problem) | ErrorClass::Rejected(problem) => Some(problem.reason),
+            ErrorClass::Blocked(problem) => Some(problem.reason),
             _ => None,
         }
     }
@@ -200,9 +198,7 @@ mod tests {
         );
         assert_eq!(reason_of(of_apply(&quota)), Some(Reason::QuotaExceeded));
         let invalid = rejection(422, "bad image", ("FieldValueInvalid", "spec.template"));
-        assert!(matches!(of_apply(&invalid), ErrorClass::Blocked(_)));
-        let unauthorized = of_apply(&rejection(401, "no", ("", "")));
-        assert!(matches!(unauthorized, ErrorClass::Rejected(_)));
+        assert_eq!(reason_of(of_apply(&invalid)), Some(Reason::ApplyRefused));
     }
 
     #[test]

@@ -119,10 +119,6 @@ impl Reconciler {
                 requeue_after: Some(wait),
                 ..Outcome::problem(problem)
             },
-            Err(ApplyError::Rejected(problem, error)) => Outcome {
-                failure: Some(error),
-                ..Outcome::problem(problem)
-            },
             Err(ApplyError::Pending {
                 problem,
                 patience: tolerated,

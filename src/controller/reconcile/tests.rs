@@ -10,6 +10,7 @@ mod lost_children;
 mod new_leader;
 mod owned;
 mod paced;
+mod refusals;
 mod refused;
 mod requests;
 mod spread;

@@ -190,6 +190,31 @@ fn given_namespaces_may_read_the_metrics_and_none_does_not_mean_all() {
     }
 }
 
+#[test]
+fn every_form_of_a_value_that_kubernetes_takes_is_accepted() {
+    let reference = json!({"name": "a", "key": "b", "optional": true});
+    let field = json!({"apiVersion": "v1", "fieldPath": "metadata.name"});
+    for values in [
+        json!({"operandImages": {"memcached": "memcached"}}),
+        json!({"operandImages": {"memcached": "Registry:5000/a/b_c:1.6-alpine"}}),
+        json!({"operandImages": {"memcached": format!("[::1]:5000/a:1@sha256:{}", "0".repeat(64))}}),
+        json!({"resources": {"limits": {"cpu": 1, "memory": "1e3", "example.com/gpu": "1"}}}),
+        json!({"resources": {"requests": {"cpu": 0.5, "memory": ".5Gi", "hugepages-2Mi": "2Mi"}}}),
+        json!({"resources": {"claims": [{"name": "a", "request": "b"}]}}),
+        json!({"nodeSelector": {"node-role.kubernetes.io/infra": "", "a": "b_c.d"}}),
+        json!({"tolerations": [{"operator": "Exists"}]}),
+        json!({"tolerations": [{
+            "key": "a/b", "operator": "Equal", "value": "c", "effect": "NoExecute", "tolerationSeconds": 9,
+        }]}),
+        json!({"env": [{"name": "a.b-c"}, {"name": "A", "valueFrom": {"secretKeyRef": reference}}]}),
+        json!({"env": [{"name": "A", "valueFrom": {"configMapKeyRef": reference}}]}),
+        json!({"env": [{"name": "A", "valueFrom": {"fieldRef": field}}]}),
+        json!({"env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]}),
+    ] {
+        chart(&values);
+    }
+}
+
 /// Values, and two parts of Helm's error.
 const INVALID: &str = r#"
 replica: 3 | replica | additional properties
@@ -214,6 +239,15 @@ log: {format: xml} | /log/format | 'json', 'text'
 metrics: {enabled: "yes"} | /metrics/enabled | 'auto', true, false
 {monitoring: {rules: true}, metrics: {enabled: false}} | monitoring needs metrics | metrics.enabled=true
 tolerations: {key: a} | /tolerations | want array
+tolerations: [{key: a, operator: foo}] | /tolerations/0/operator | 'Exists'
+tolerations: [{kei: a}] | /tolerations/0 | 'kei'
+resources: {limits: {memory: abc}} | /resources/limits/memory | pattern
+resources: {limits: {foo: {bar: 1}}} | /resources/limits | foo
+env: [{name: A, value: 1}] | /env/0/value | want string
+env: [{name: "", value: "1"}] | /env/0/name | pattern
+env: [{name: A, value: "1", valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}] | /env/0 | not
+nodeSelector: {a/b/c: x} | /nodeSelector | a/b/c
+operandImages: {memcached: "UPPER:x:y"} | /operandImages/memcached | pattern
 "#;
 
 #[test]

@@ -46,8 +46,8 @@ impl ServiceName {
         match *self {
             Self::Free => false,
             Self::NeededWhen { has, enabled } => {
-                let asked = spec.get(has).filter(|it| !it.is_null());
-                asked
+                // Null means an empty object.
+                spec.get(has)
                     .is_some_and(|it| enabled.is_none_or(|flag| it.get(flag) == Some(&true.into())))
             }
             Self::Needed => true,

@@ -26,8 +26,6 @@ pub(crate) enum ApplyError {
         /// When to reconcile again without a new event.
         requeue_after: Duration,
     },
-    /// The API server rejects the child as invalid; retried with back-off.
-    Rejected(Problem, RequestError),
     /// A write failed for a transient cause; retried with back-off.
     Failed(RequestError),
     /// The resource has changed since it was read. Neither children nor status are written.
@@ -43,10 +41,6 @@ impl ApplyError {
     pub(super) fn blocker(&self) -> Option<(Blocker, Duration)> {
         match self {
             ApplyError::Blocked(problem, wait) => Some((Blocker::Problem(problem.clone()), *wait)),
-            // Tried again with back-off.
-            ApplyError::Rejected(problem, _) => {
-                Some((Blocker::Problem(problem.clone()), Duration::ZERO))
-            }
             ApplyError::Pending {
                 problem,
                 requeue_after,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracing::{debug, info};
 
 use super::error::{ApplyError, pending_deletion, pending_rollout};
@@ -59,12 +59,15 @@ impl Reconciler {
         paced: bool,
     ) -> Result<Expected, ApplyError> {
         let at = wanted.location();
-        let object = self.caller.get(at).await?;
+        let mut object = self.caller.get(at).await?;
         let owner = Owner::of(&object);
         let ours = self.owner(wanted.resource);
-        let is_ours = owner.as_ref().is_some_and(|owner| owner.passes_to(&ours));
+        let is_ours = match &owner {
+            Some(owner) => owner.passes_to(&ours),
+            None => is_orphan(wanted, &object),
+        };
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
-        let Some(uid) = uid.filter(|_| is_ours) else {
+        let Some(uid) = uid.filter(|_| is_ours).map(str::to_owned) else {
             let problem = name_conflict(wanted.child.kind, &wanted.key(), owner.as_ref());
             return Err(ApplyError::Blocked(problem, jittered_retry()));
         };
@@ -78,6 +81,9 @@ impl Reconciler {
             self.check_generation(wanted.resource, stamp).await?;
         }
         let manager = self.kind.field_manager;
+        if object.pointer("/metadata/managedFields").is_none() {
+            object = self.attribute_fields(wanted, &object).await?;
+        }
         let mut resource_version = version_of(&object).unwrap_or(0);
         if fingerprint::of_observed(&object, manager, self.kind.brand.applied).is_none() {
             // The old selector and ports match the existing pods; the new ones only those of the
@@ -89,7 +95,9 @@ impl Reconciler {
             if let Some(patch) = adoption::patch(&object, manager, &wanted.resource.uid) {
                 let patched = self.patch_child(at, &patch).await?;
                 resource_version = version_of(&patched).unwrap_or(0);
-                self.record_adoption(wanted);
+                if Stamp::of(&object, wanted.stamp).is_none() {
+                    self.record_adoption(wanted);
+                }
             }
         }
         let preserved = self.with_preserved_selector(wanted, &object);
@@ -98,11 +106,31 @@ impl Reconciler {
             .pointer("/metadata/generation")
             .and_then(Value::as_i64);
         let existing = Existing {
-            uid,
+            uid: &uid,
             resource_version,
             rollout: generation.filter(|_| paced).map(|it| it + 1),
         };
         self.update(preserved.unwrap_or(wanted), existing).await
+    }
+
+    /// Applies the metadata of a child whose managedFields were cleared. The API server then attributes all
+    /// other fields to unknown managers. With its spec, it could be rejected: fields that the spec lost are
+    /// still there.
+    async fn attribute_fields(
+        &self,
+        wanted: Wanted<'_>,
+        object: &Value,
+    ) -> Result<Value, RequestError> {
+        let (api_version, kind) = (wanted.child.kind.api_version, wanted.child.kind.kind);
+        let mut metadata = wanted.metadata();
+        for precondition in ["uid", "resourceVersion"] {
+            let value = object.pointer(&format!("/metadata/{precondition}"));
+            metadata.insert(precondition.to_owned(), value.cloned().unwrap_or_default());
+        }
+        let body = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+        let (at, manager, body) = (wanted.location(), self.kind.field_manager, body.to_string());
+        let (answer, _) = self.caller.apply(at, manager, true, &body).await?;
+        Ok(answer)
     }
 
     /// Sends a JSON patch of the child `at`.
@@ -127,8 +155,8 @@ impl Reconciler {
         Some(kept::keeping(wanted.child, &selector))
     }
 
-    /// Rejects an object with the operator's label and without an owner, unless this operator has applied it: an
-    /// apply without force would adopt an object that a user made, if no value differs.
+    /// Rejects an object with the operator's label and without an owner, unless this operator has applied it or
+    /// it is an orphan of such a resource: an apply without force would adopt an object that a user made, if no value differs.
     ///
     /// # Errors
     /// [`ApplyError::Blocked`].
@@ -139,9 +167,11 @@ impl Reconciler {
         }
         let live = found(self.caller.get(wanted.location()).await)?;
         let manager = self.kind.field_manager;
-        let was_applied =
-            |live| fingerprint::of_observed(&live, manager, self.kind.brand.applied).is_some();
-        if live.is_none_or(was_applied) {
+        let is_ours = |live| {
+            fingerprint::of_observed(&live, manager, wanted.stamp).is_some()
+                || is_orphan(wanted, &live)
+        };
+        if live.is_none_or(is_ours) {
             return Ok(());
         }
         let problem = name_conflict(kind, &key, None);
@@ -264,4 +294,28 @@ impl Reconciler {
         // No object has the version 0: the following write is rejected.
         Ok(Some(version_of(&patched).unwrap_or(0)))
     }
+}
+
+/// Whether an object without an owner is a child that lost it, for example in a backup: it has all labels of
+/// the child, its selector, and containers of the same names. Labels alone can be copied.
+fn is_orphan(wanted: Wanted<'_>, object: &Value) -> bool {
+    let child = &wanted.child.body;
+    let labels = child.pointer("/metadata/labels").and_then(Value::as_object);
+    let has = |(name, value): (&String, &Value)| {
+        let labels = object.pointer("/metadata/labels");
+        labels.and_then(|labels| labels.get(name)) == Some(value)
+    };
+    let is_same = |path: &str| object.pointer(path) == child.pointer(path);
+    labels.is_some_and(|labels| labels.iter().all(has))
+        && is_same("/spec/selector")
+        && containers(object) == containers(child)
+}
+
+/// The names of the containers of a workload.
+fn containers(workload: &Value) -> Vec<&Value> {
+    let containers = workload.pointer("/spec/template/spec/containers");
+    let containers = containers.and_then(Value::as_array).into_iter().flatten();
+    containers
+        .filter_map(|container| container.get("name"))
+        .collect()
 }

@@ -1,0 +1,375 @@
+//! Other programs beside the operator: backups that strip children, owners that come back, health checks by
+//! the rules of kstatus, and conditions of other controllers.
+
+use serde_json::{Value, json};
+
+use testkit::{
+    DEPLOYMENT, Kind, MEMCACHED, NGINX, ORIGINAL_KINDS, POD, SERVICE, TestEnv, condition, is_ready,
+};
+
+/// The annotation in which the spoke version keeps the fields that only the hub version has.
+const CONVERSION_DATA: &str = "quartet-operator.example.com/conversion-data";
+
+/// A Memcached with these fields of the hub version.
+fn memcached(name: &str, size: i64, hub: &Value) -> Value {
+    let mut object = MEMCACHED.object(name, json!({"size": size}));
+    let data = json!({"v1": hub}).to_string();
+    object["metadata"]["annotations"] = json!({CONVERSION_DATA: data});
+    object
+}
+
+/// A value for each optional field that the pods show.
+fn everything() -> Value {
+    json!({
+        "memory": 128, "maxConnections": 10, "threads": 2, "port": 11212,
+        "service": {"enabled": true},
+        "image": "docker.io/library/memcached:1.6.39-alpine", "imagePullPolicy": "Always",
+        "imagePullSecrets": [{"name": "a"}, {"name": "b"}],
+        "resources": {"requests": {"cpu": "1m"}, "limits": {"memory": "256Mi"}},
+        "podSecurity": "Baseline",
+        "scheduling": {
+            "nodeSelector": {"kubernetes.io/os": "linux"},
+            "tolerations": [{"key": "a", "operator": "Exists"}],
+            "topologySpreadConstraints": [
+                {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"},
+            ],
+        },
+    })
+}
+
+/// The part of a child that the API server does not assign.
+fn content(child: &Value, name: &str) -> Value {
+    let mut spec = child["spec"].clone();
+    for assigned in ["clusterIP", "clusterIPs"] {
+        spec.as_object_mut().expect("a spec").remove(assigned);
+    }
+    let text = json!([spec, child["metadata"]["labels"]]).to_string();
+    serde_json::from_str(&text.replace(name, "NAME")).expect("JSON")
+}
+
+/// Clears the managedFields of an object, as the Kubernetes documentation says.
+async fn clear_managed_fields(env: &TestEnv, kind: Kind, name: &str) {
+    let cleared = env.patch(kind, name, json!({"metadata": {"managedFields": [{}]}}));
+    cleared.await.expect("cleared");
+}
+
+#[tokio::test]
+async fn a_child_whose_managed_fields_were_cleared_keeps_no_field_that_the_spec_loses() {
+    let mut env = TestEnv::start("cleared").await;
+    let least = json!({"service": {"enabled": true}});
+    let fresh = env.apply(&memcached("fresh", 1, &least)).await;
+    fresh.expect("applied");
+    for name in ["while-it-runs", "while-it-is-stopped"] {
+        let full = memcached(name, 1, &everything());
+        env.apply(&full).await.expect("applied");
+    }
+    env.until_ready(MEMCACHED, "fresh").await;
+    for name in ["while-it-runs", "while-it-is-stopped"] {
+        // Its pods fit no node here.
+        for kind in [DEPLOYMENT, SERVICE] {
+            env.until(kind, name, "applied", |_| true).await;
+        }
+        let annotated =
+            json!({"spec": {"template": {"metadata": {"annotations": {"by": "hand"}}}}});
+        let annotated = env.patch(DEPLOYMENT, name, annotated).await;
+        annotated.expect("annotated");
+        if name == "while-it-is-stopped" {
+            env.stop_manager();
+        }
+        for kind in [DEPLOYMENT, SERVICE] {
+            clear_managed_fields(&env, kind, name).await;
+        }
+        let lesser = memcached(name, 1, &least);
+        env.apply(&lesser).await.expect("applied");
+        if name == "while-it-is-stopped" {
+            env.start_manager(&[]);
+        }
+        for kind in [DEPLOYMENT, SERVICE] {
+            let wanted = content(&env.get(kind, "fresh").await.expect("it"), "fresh");
+            env.until(kind, name, "as a new one", |child| {
+                let mut found = child.clone();
+                if let Some(template) = found.pointer_mut("/spec/template/metadata") {
+                    let annotations = template["annotations"].take();
+                    assert_eq!(annotations, json!({"by": "hand"}), "it is not ours");
+                    template
+                        .as_object_mut()
+                        .expect("metadata")
+                        .remove("annotations");
+                }
+                content(&found, name) == wanted
+            })
+            .await;
+        }
+        env.until_ready(MEMCACHED, name).await;
+    }
+}
+
+/// What happens to the children of a deleted resource before another of its name is created.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Meanwhile {
+    Nothing,
+    Scaled,
+    SetImage,
+    /// Restored from a backup, without owner and managedFields.
+    Restored,
+    OtherSelector,
+    OtherContainer,
+    NoLabel,
+}
+
+/// Replaces a child by a copy as a backup has it, changed by `change`.
+async fn restore(env: &TestEnv, kind: Kind, name: &str, change: impl Fn(&mut Value)) {
+    let mut child = env.get(kind, name).await.expect("the orphan");
+    let metadata = child["metadata"].as_object_mut().expect("metadata");
+    metadata.retain(|field, _| ["name", "labels", "annotations"].contains(&field.as_str()));
+    child.as_object_mut().expect("an object").remove("status");
+    change(&mut child);
+    env.delete(kind, name).await;
+    env.until_gone(kind, name).await;
+    let created = env.api.create(&env.path(kind, ""), &child).await;
+    created.expect("restored");
+    clear_managed_fields(env, kind, name).await;
+}
+
+async fn meanwhile(env: &TestEnv, name: &str, what: Meanwhile) {
+    let patch = |kind, patch| async move {
+        env.patch(kind, name, patch).await.expect("patched");
+    };
+    let container = |field: &'static str, value: &'static str| {
+        move |child: &mut Value| {
+            child["spec"]["template"]["spec"]["containers"][0][field] = json!(value);
+        }
+    };
+    match what {
+        Meanwhile::Nothing => {}
+        Meanwhile::Scaled => patch(DEPLOYMENT, json!({"spec": {"replicas": 2}})).await,
+        Meanwhile::SetImage => {
+            let mut child = env.get(DEPLOYMENT, name).await.expect("it");
+            container("image", "other:1")(&mut child);
+            let spec = child["spec"]["template"]["spec"].take();
+            patch(DEPLOYMENT, json!({"spec": {"template": {"spec": spec}}})).await;
+        }
+        Meanwhile::Restored => {
+            restore(env, DEPLOYMENT, name, |_| ()).await;
+            restore(env, SERVICE, name, |_| ()).await;
+        }
+        Meanwhile::OtherSelector => {
+            restore(env, DEPLOYMENT, name, |child| {
+                child["spec"]["selector"]["matchLabels"]["app"] = json!("b");
+                child["spec"]["template"]["metadata"]["labels"]["app"] = json!("b");
+            })
+            .await;
+        }
+        Meanwhile::OtherContainer => {
+            restore(env, DEPLOYMENT, name, container("name", "theirs")).await;
+        }
+        Meanwhile::NoLabel => {
+            let none = json!({"metadata": {"labels": {"app.kubernetes.io/component": null}}});
+            patch(DEPLOYMENT, none.clone()).await;
+            // One write of anybody else, so that the fields are not ours alone.
+            patch(DEPLOYMENT, json!({"spec": {"replicas": 2}})).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn orphans_that_are_ours_are_adopted_and_no_others() {
+    use Meanwhile::{NoLabel, Nothing, OtherContainer, OtherSelector, Restored, Scaled, SetImage};
+    let env = TestEnv::start("orphans").await;
+    let hub = json!({"service": {"enabled": true}, "threads": 2});
+    let cases = [
+        Nothing,
+        Scaled,
+        SetImage,
+        Restored,
+        OtherSelector,
+        OtherContainer,
+        NoLabel,
+    ];
+    let name_of = |case: Meanwhile| format!("{case:?}").to_lowercase();
+    for case in cases {
+        let created = env.apply(&memcached(&name_of(case), 1, &hub)).await;
+        created.expect("applied");
+    }
+    for case in cases {
+        env.until_ready(MEMCACHED, &name_of(case)).await;
+        let orphan = json!({"propagationPolicy": "Orphan"});
+        env.delete_with(MEMCACHED, &name_of(case), orphan).await;
+    }
+    for case in cases {
+        let name = name_of(case);
+        env.until_gone(MEMCACHED, &name).await;
+        env.until(DEPLOYMENT, &name, "an orphan", |child| {
+            child["metadata"]["ownerReferences"].is_null()
+        })
+        .await;
+        meanwhile(&env, &name, case).await;
+        let before = env.get(DEPLOYMENT, &name).await.expect("the orphan");
+        let before = env
+            .until(DEPLOYMENT, &name, "rolled out", |child| {
+                child["status"]["observedGeneration"] == before["metadata"]["generation"]
+                    && child["status"]["readyReplicas"] == child["spec"]["replicas"]
+                    && child["status"]["updatedReplicas"] == child["spec"]["replicas"]
+            })
+            .await;
+        let pods = pods(&env, &name).await;
+        let created = env.apply(&memcached(&name, 1, &hub)).await;
+        let uid = created.expect("applied")["metadata"]["uid"].clone();
+        if matches!(case, OtherSelector | OtherContainer | NoLabel) {
+            let blocked = env.until_degraded(MEMCACHED, &name, "NameConflict").await;
+            let degraded = condition(&blocked, "Degraded").expect("it")["message"].to_string();
+            assert!(degraded.contains("to hand it over"), "{degraded}");
+            let after = env.get(DEPLOYMENT, &name).await.expect("it");
+            assert_eq!(after["spec"], before["spec"], "{case:?}");
+            assert_eq!(
+                after["metadata"]["uid"], before["metadata"]["uid"],
+                "{case:?}"
+            );
+            continue;
+        }
+        env.until_ready(MEMCACHED, &name).await;
+        for kind in [DEPLOYMENT, SERVICE] {
+            let child = env.get(kind, &name).await.expect("it");
+            assert_eq!(
+                child["metadata"]["ownerReferences"][0]["uid"], uid,
+                "{case:?}"
+            );
+        }
+        let after = env.get(DEPLOYMENT, &name).await.expect("it");
+        assert_eq!(
+            after["metadata"]["uid"], before["metadata"]["uid"],
+            "{case:?}"
+        );
+        assert_eq!(after["spec"]["replicas"], 1);
+        if case != SetImage {
+            let kept = self::pods(&env, &name).await;
+            assert!(
+                kept.iter().all(|pod| pods.contains(pod)),
+                "{case:?}: {kept:?} of {pods:?}"
+            );
+        }
+    }
+}
+
+/// The names of the pods of a resource that are not being deleted.
+async fn pods(env: &TestEnv, name: &str) -> Vec<Value> {
+    let mut pods = env.list(POD).await;
+    pods.retain(|pod| {
+        pod["metadata"]["labels"]["app.kubernetes.io/instance"] == name
+            && pod["metadata"]["deletionTimestamp"].is_null()
+    });
+    pods.into_iter()
+        .map(|mut pod| pod["metadata"]["name"].take())
+        .collect()
+}
+
+/// Whether kstatus calls an object `Current`, by the rules for kinds that it does not know: its status is of
+/// its generation, and no condition speaks against it.
+fn is_current(object: &Value) -> bool {
+    let observed = &object["status"]["observedGeneration"];
+    let is = |wanted: &str, status: &str| {
+        condition(object, wanted).is_some_and(|condition| condition["status"] == status)
+    };
+    let is_observed = observed.is_null() || *observed == object["metadata"]["generation"];
+    let has_ready = condition(object, "Ready").is_some();
+    is_observed
+        && !is("Reconciling", "True")
+        && !is("Stalled", "True")
+        && (!has_ready || is("Ready", "True"))
+}
+
+#[tokio::test]
+async fn no_resource_is_current_before_it_is_ready() {
+    let mut env = TestEnv::without_manager("kstatus").await;
+    let specs = [
+        json!({"size": 1}),
+        json!({"count": 1}),
+        json!({"image": "nginx:1.17.1", "port": 30095, "singlePodsQPS": 1, "totalQPS": 1}),
+        json!({"size": 1}),
+    ];
+    let mut seen = Vec::new();
+    for (kind, mut spec) in ORIGINAL_KINDS.into_iter().zip(specs) {
+        for name in ["new", "original"] {
+            let is_new = name == "new";
+            let name = format!("{}-{name}", kind.plural);
+            let created = env.apply(&kind.object(&name, spec.clone())).await;
+            let mut created = created.expect("applied");
+            if !is_new {
+                if kind.kind == "ElasticWeb" {
+                    // The second one needs another node port.
+                    spec["port"] = json!(30096);
+                    let changed = env.patch(kind, &name, json!({"spec": spec})).await;
+                    changed.expect("changed");
+                }
+                created = env
+                    .patch_status(kind, &name, json!({"status": {"nodes": ["a"]}}))
+                    .await;
+            }
+            assert!(!is_current(&created), "{created:#}");
+            let read = env.get(kind, &name).await.expect("it");
+            assert!(!is_current(&read), "{read:#}");
+            seen.push((kind, name));
+        }
+    }
+    env.start_manager(&[]);
+    for (kind, name) in seen {
+        env.until(kind, &name, "Ready", |object| {
+            assert!(!is_current(object) || is_ready(object), "{object:#}");
+            is_ready(object)
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn conditions_of_other_controllers_stay() {
+    let env = TestEnv::start("conditions").await;
+    let created = env.apply(&NGINX.object("web", json!({"count": 1}))).await;
+    created.expect("applied");
+    env.until_ready(NGINX, "web").await;
+    // By server-side apply, and by a replacement of the list, in which theirs is the first one.
+    let theirs = |of: &str| {
+        json!({
+            "type": format!("example.com/{of}"), "status": "True", "reason": "Done", "message": "m",
+            "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
+        })
+    };
+    let mut applied = NGINX.object("web", Value::Null);
+    applied.as_object_mut().expect("an object").remove("spec");
+    applied["status"] = json!({"conditions": [theirs("BackedUp")]});
+    let path = format!("{}/status?fieldManager=backup", env.path(NGINX, "web"));
+    env.api.apply(&path, &applied).await.expect("applied");
+    let read = env.get(NGINX, "web").await.expect("it");
+    let mut all = read["status"]["conditions"]
+        .as_array()
+        .expect("a list")
+        .clone();
+    all.insert(0, theirs("Scanned"));
+    env.patch_status(NGINX, "web", json!({"status": {"conditions": all}}))
+        .await;
+
+    let has_theirs = |object: &Value| {
+        ["BackedUp", "Scanned"]
+            .into_iter()
+            .all(|it| condition(object, &format!("example.com/{it}")) == Some(&theirs(it)))
+    };
+    for count in [2, 1] {
+        let scaled = env
+            .patch(NGINX, "web", json!({"spec": {"count": count}}))
+            .await;
+        scaled.expect("scaled");
+        let ready = env.until_ready(NGINX, "web").await;
+        assert!(has_theirs(&ready), "{:#}", ready["status"]);
+    }
+    let writes = || {
+        let requests = env.requests();
+        requests
+            .iter()
+            .filter(|it| it.resource == "nginxes/status")
+            .count()
+    };
+    let before = writes();
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    assert_eq!(writes(), before, "nothing differs");
+    assert!(has_theirs(&env.get(NGINX, "web").await.expect("it")));
+}

@@ -1,0 +1,222 @@
+//! Server-side apply of a manifest in which an object, a map or a list is empty that had content before.
+//! The API server stores null for it, because the field manager owns nothing below it any more.
+
+use quartet_operator::api::Kind;
+use quartet_operator::api::conversion::hub_spec;
+use quartet_operator::operators::{OPERATORS, Resource, Settings};
+use quartet_operator::packaging::{kinds, sample};
+use serde_json::{Map, Value, json};
+
+use crate::environment::{collection, object, path};
+use crate::shared::BOTH_VERSIONS;
+
+const NAMESPACE: &str = "emptied";
+
+fn is_required(schema: &Value, name: &str) -> bool {
+    let required = schema["required"].as_array();
+    required.is_some_and(|required| required.iter().any(|it| it == name))
+}
+
+/// A valid value that is not empty: all required fields, and the last field.
+fn filled(schema: &Value) -> Value {
+    if schema["x-kubernetes-int-or-string"] == true {
+        return json!("1");
+    }
+    match schema["type"].as_str().expect("a type") {
+        "object" => match schema["properties"].as_object() {
+            None => json!({"cpu": filled(&schema["additionalProperties"])}),
+            Some(fields) => {
+                let last = fields.keys().last().expect("a field");
+                let wanted = fields
+                    .iter()
+                    .filter(|(name, _)| *name == last || is_required(schema, name));
+                let values = wanted.map(|(name, field)| (name.clone(), filled(field)));
+                Value::Object(values.collect())
+            }
+        },
+        "array" => json!([filled(&schema["items"])]),
+        "integer" => json!(
+            schema["minimum"]
+                .as_f64()
+                .map_or(1, |least| least.max(1.0) as i64)
+        ),
+        "boolean" => json!(true),
+        _ => schema["enum"].get(0).cloned().unwrap_or(json!("a")),
+    }
+}
+
+/// An object, a map or a list of a spec that may be empty.
+struct Container {
+    path: Vec<String>,
+    filled: Value,
+    empty: Value,
+}
+
+/// All of `schema`, which is at `path`, except below lists.
+fn containers(path: &[String], schema: &Value, found: &mut Vec<Container>) {
+    let empty = match schema["type"].as_str() {
+        Some("object") => json!({}),
+        Some("array") => json!([]),
+        _ => return,
+    };
+    if schema["required"].is_null() {
+        found.push(Container {
+            path: path.to_vec(),
+            // A spec with any other field has the default of `replicas`, too, and is not emptied.
+            filled: match path.is_empty() {
+                true => json!({"replicas": 2}),
+                false => filled(schema),
+            },
+            empty,
+        });
+    }
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        containers(&[path, std::slice::from_ref(name)].concat(), field, found);
+    }
+}
+
+/// `spec` with `value` at `path`.
+fn with(mut spec: Value, path: &[String], value: &Value) -> Value {
+    let place = path.iter().fold(&mut spec, |at, name| {
+        let fields = at.as_object_mut().expect("an object");
+        fields
+            .entry(name.clone())
+            .or_insert(Value::Object(Map::new()))
+    });
+    *place = value.clone();
+    spec
+}
+
+/// The children of a resource with this spec in the hub version, as JSON.
+fn children(kind: &Kind, spec: &Value) -> Vec<Value> {
+    let mut operators = OPERATORS.iter();
+    let operator = operators.find(|operator| operator.kind().kind == kind.kind);
+    let resource = Resource {
+        namespace: NAMESPACE.to_owned(),
+        name: "a".to_owned(),
+        uid: "uid".to_owned(),
+        generation: 1,
+        api_version: kind.api_version(&kind.hub),
+        spec: hub_spec(kind, &kind.hub, spec, None),
+        status: Default::default(),
+        paused: None,
+    };
+    let desired = operator
+        .expect("an operator")
+        .desired(&resource, &Settings::default());
+    let children = desired.unwrap_or_else(|error| panic!("{spec}: {error:?}"));
+    children.into_iter().map(|child| child.body).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_emptied_object_map_or_list_is_as_an_empty_one_of_a_new_resource() {
+    let env = BOTH_VERSIONS.test_env().await;
+    env.create_namespace(NAMESPACE).await;
+    let (mut cases, mut wrong) = (0, Vec::new());
+    for kind in kinds() {
+        let base = sample::sample(kind, &kind.hub).expect("a sample")["spec"].take();
+        let mut found = Vec::new();
+        containers(&[], &kind.hub.spec, &mut found);
+        for Container {
+            path: place,
+            filled,
+            empty,
+        } in found
+        {
+            let name = format!("a{}", place.join("-").to_lowercase());
+            let target = format!(
+                "{}?fieldManager=flux",
+                path(kind, &kind.hub, NAMESPACE, &name)
+            );
+            let manifest =
+                |value| object(kind, &kind.hub, &name, with(base.clone(), &place, value));
+            let context = format!("{kind:?} {place:?}");
+            let full = env.apply(&target, &manifest(&filled)).await;
+            full.unwrap_or_else(|error| panic!("{context}: {filled}: {error:?}"));
+            let emptied = manifest(&empty);
+            let wanted = children(kind, &emptied["spec"]);
+            cases += 1;
+            match env.apply(&target, &emptied).await {
+                Ok(stored) if children(kind, &stored["spec"]) == wanted => {}
+                Ok(stored) => wrong.push(format!("{context}: {}", stored["spec"])),
+                Err(error) => wrong.push(format!("{context}: {}", error.message)),
+            }
+            // The original version is read from it, and written back.
+            let spoke = path(kind, &kind.spoke, NAMESPACE, &name);
+            let label = json!({"metadata": {"labels": {"written": "in-the-original-version"}}});
+            if let Err(error) = env.merge(&spoke, label).await {
+                wrong.push(format!("{context}: {}", error.message));
+            }
+            let read = env
+                .get(&path(kind, &kind.hub, NAMESPACE, &name))
+                .await
+                .expect("it");
+            if children(kind, &read["spec"]) != wanted {
+                wrong.push(format!(
+                    "{context}: after a write in the original version: {}",
+                    read["spec"]
+                ));
+            }
+            if kind.hub.has_scale() {
+                let scale = format!("{}/scale", path(kind, &kind.hub, NAMESPACE, &name));
+                let two = json!({"spec": {"replicas": 2}});
+                if let Err(error) = env.merge(&scale, two).await {
+                    wrong.push(format!("{context}: scale: {}", error.message));
+                }
+            }
+            if empty.is_array() {
+                continue;
+            }
+            // In the manifest of a new resource, null is an empty object, too.
+            let name = format!("{name}-new");
+            let new = path(kind, &kind.hub, NAMESPACE, &name);
+            let spec = with(base.clone(), &place, &Value::Null);
+            let null = object(kind, &kind.hub, &name, spec);
+            match env.apply(&format!("{new}?fieldManager=flux"), &null).await {
+                Ok(stored) if children(kind, &stored["spec"]) == wanted => {}
+                Ok(stored) => wrong.push(format!("{context}: null: {}", stored["spec"])),
+                Err(error) => wrong.push(format!("{context}: null: {}", error.message)),
+            }
+            // In a merge patch, null deletes the field.
+            if let Some((field, outer)) = place.split_last()
+                && env.get(&new).await.is_ok()
+            {
+                let patch = outer
+                    .iter()
+                    .rev()
+                    .fold(json!({field: null}), |inner, name| json!({name: inner}));
+                let merged = env
+                    .merge(&new, json!({"spec": patch}))
+                    .await
+                    .expect("merged");
+                let pointer = format!("/spec/{}", place.join("/"));
+                assert_eq!(merged.pointer(&pointer), None, "{context}");
+            }
+        }
+        // Both have a Service. To CEL, null is absent: the webhook checks the name.
+        for service in [json!({}), json!(null)] {
+            let spec = with(base.clone(), &["service".to_owned()], &service);
+            let schema = &kind.hub.spec["properties"]["service"];
+            if schema["nullable"] != true || !kind.hub.service_name.is_needed(&spec) {
+                continue;
+            }
+            let (name, rule) = ("1a", "must be a DNS-1035 label");
+            let target = path(kind, &kind.hub, NAMESPACE, name);
+            let target = format!("{target}?fieldManager=flux");
+            let refused = env
+                .apply(&target, &object(kind, &kind.hub, name, spec))
+                .await;
+            let refused = refused.expect_err("a name that no Service has");
+            assert!(
+                refused.message.contains(rule),
+                "{kind:?} {service}: {refused:?}"
+            );
+        }
+        env.delete(&collection(kind, &kind.hub, NAMESPACE))
+            .await
+            .expect("deleted");
+    }
+    println!("{cases} cases");
+    assert!(cases >= 30, "{cases}");
+    assert_eq!(wrong, Vec::<String>::new());
+}
