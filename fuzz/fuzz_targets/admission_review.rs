@@ -10,9 +10,9 @@ use libfuzzer_sys::fuzz_target;
 use prometheus_client::registry::Registry;
 use quartet_operator::api::conversion::{convert, hub_spec};
 use quartet_operator::operators::{OPERATORS, Settings};
-use quartet_webhook::{Handlers, Metrics, paths};
 use quartet_operator_fuzz::resources::{Sample, resource};
 use quartet_operator_fuzz::{is_json, reviews};
+use quartet_webhook::{Handlers, Metrics, paths};
 use serde_json::Value;
 
 static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| {

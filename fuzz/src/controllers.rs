@@ -7,12 +7,12 @@ use kube::core::WatchEvent;
 use kube::runtime::watcher::Error;
 use quartet_applied::{absorb, fingerprint};
 use quartet_operator::api::BRAND;
-use quartet_operator::kinds::memcached::KIND;
 use quartet_operator::controller::cache::cached::{CachedChild, CachedPod, CachedResource};
 use quartet_operator::controller::cache::decode::Received;
 use quartet_operator::controller::cache::store::Store;
 use quartet_operator::controller::legacy::adoption;
 use quartet_operator::controller::object::Object;
+use quartet_operator::kinds::memcached::KIND;
 use quartet_operator::operators::{OPERATORS, owned_by};
 use serde_json::Value;
 

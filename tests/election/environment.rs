@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-
 use testkit::{
     DEADLINE, DEPLOYMENT, Exit, Kind, Limit, MEMCACHED, Manager, Request, TestEnv, audit,
 };

@@ -13,8 +13,8 @@ use tokio::time::sleep;
 
 use super::super::controllers::run_elected;
 use super::*;
-use tokio::time::Instant;
 use crate::controller::ControllersError;
+use tokio::time::Instant;
 
 /// The grace period of the manifests.
 const GRACE_PERIOD: Duration = Duration::from_secs(crate::names::TERMINATION_GRACE_SECONDS);
