@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::{FORCE, Scenario, refusal, rolled_out, willing};
@@ -85,7 +85,7 @@ async fn a_change_that_could_end_a_refusal_is_tried_at_once() {
         let changes: [&dyn Fn(); 2] = [
             &|| scenario.holds(3, json!({"metadata": {"generation": 3}})),
             &|| {
-                let edited: Value = json!({"metadata": {"generation": 9}});
+                let edited = json!({"metadata": {"generation": 9}, "spec": {"replicas": 7}});
                 scenario.deployment_is(9, edited);
             },
         ];
