@@ -184,7 +184,7 @@ impl Sample<'_> {
         let deployment = self.deployment(NGINX, name).await;
         assert_eq!(
             labels_of(scale["status"]["selector"].as_str().expect("a selector")),
-            deployment["spec"]["selector"]["matchLabels"]
+            selecting(&deployment)
         );
         // The percentage refers to the requests.
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
@@ -270,9 +270,17 @@ impl Sample<'_> {
             (&spec["type"], &spec["ports"][0]["port"]),
             (&type_.into(), &80.into())
         );
-        let labels = &deployment["spec"]["selector"]["matchLabels"];
-        assert_eq!(spec["selector"], *labels);
+        assert_eq!(spec["selector"], selecting(&deployment));
     }
+}
+
+/// The labels that Services and `status.selector` select by: those of the Deployment, whose selector is
+/// immutable, and the kind.
+fn selecting(deployment: &Value) -> Value {
+    const KIND: &str = "quartet-operator.example.com/kind";
+    let mut labels = deployment["spec"]["selector"]["matchLabels"].clone();
+    labels[KIND] = deployment["spec"]["template"]["metadata"]["labels"][KIND].clone();
+    labels
 }
 
 /// Parses `a=b,c=d` as labels.

@@ -212,7 +212,8 @@ fn a_selector_of_our_own(shell: &Shell) {
         Duration::from_secs(60),
     );
     shell.must("kubectl wait memcached/memcached-sample --for=condition=Ready --timeout=120s");
-    let ours = "app.kubernetes.io/instance=memcached-sample,app.kubernetes.io/name=memcached";
+    let ours = "app.kubernetes.io/instance=memcached-sample,app.kubernetes.io/name=memcached,\
+                quartet-operator.example.com/kind=memcached";
     shell.until(
         "kubectl get memcached memcached-sample -o jsonpath='{.status.selector}'",
         ours,

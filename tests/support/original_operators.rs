@@ -51,6 +51,7 @@ pub(crate) fn assert_adopted(before: &Value, after: &Value) {
         let selector = &after["spec"]["selector"];
         let ours = json!({
             "app.kubernetes.io/instance": new["name"], "app.kubernetes.io/name": kind.to_lowercase(),
+            "quartet-operator.example.com/kind": kind.to_lowercase(),
         });
         assert_eq!(*selector, ours);
         return;

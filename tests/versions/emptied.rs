@@ -65,6 +65,8 @@ fn containers(path: &[String], schema: &Value, found: &mut Vec<Container>) {
             // A spec with any other field has the default of `replicas`, too, and is not emptied.
             filled: match path.is_empty() {
                 true => json!({"replicas": 2}),
+                // No more than the limit.
+                false if path.ends_with(&["requests".to_owned()]) => json!({"cpu": "1m"}),
                 false => filled(schema),
             },
             empty,

@@ -246,7 +246,7 @@ resources: {limits: {foo: {bar: 1}}} | /resources/limits | foo
 env: [{name: A, value: 1}] | /env/0/value | want string
 env: [{name: "", value: "1"}] | /env/0/name | pattern
 env: [{name: A, value: "1", valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}] | /env/0 | not
-nodeSelector: {a/b/c: x} | /nodeSelector | a/b/c
+nodeSelector: {a/b/c: x} | invalid propertyName | a/b/c
 operandImages: {memcached: "UPPER:x:y"} | /operandImages/memcached | pattern
 "#;
 
