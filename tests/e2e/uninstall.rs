@@ -91,10 +91,12 @@ fn the_documents_have_the_commands_of_every_way() {
     let operator = "kubectl delete operator quartet-operator.quartet-operator-system";
     let namespace = "kubectl delete namespace quartet-operator-system";
     let of_catalog = [
-        "kubectl delete -k config/olm",
+        "kubectl -n quartet-operator-system delete subscription quartet-operator",
+        "kubectl -n quartet-operator-system delete $(kubectl -n quartet-operator-system get csv -l operators.coreos.com/quartet-operator.quartet-operator-system= -o name)",
         "kubectl delete -k config/crd",
         roles,
         binding,
+        namespace,
         operator,
     ];
     assert_eq!(commands(CATALOG), of_catalog);
