@@ -31,10 +31,11 @@ pub(crate) const HELM_REST: Block = (HELM, "To remove everything, with all resou
 /// How long garbage collection may take after the last command.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Every object of every kind that can be deleted, a line for each.
+/// Every object of every kind that can be deleted, a line for each. A generated name has no suffix, because
+/// pods are replaced.
 const OBJECTS: &str = "kinds=$(kubectl api-resources --verbs=list,delete -o name | sort | paste -sd,) && \
      kubectl get $kinds --all-namespaces --ignore-not-found -o go-template='{{range .items}}\
-     {{.kind}} {{with .metadata.namespace}}{{.}}/{{end}}{{.metadata.name}}{{\"\\n\"}}{{end}}'";
+     {{.kind}} {{with .metadata.namespace}}{{.}}/{{end}}{{or .metadata.generateName .metadata.name}}{{\"\\n\"}}{{end}}'";
 
 /// Kinds whose objects the cluster itself, OLM and cert-manager make and delete at any time.
 const OF_THE_CLUSTER: [&str; 4] = [
@@ -90,10 +91,12 @@ fn the_documents_have_the_commands_of_every_way() {
     let operator = "kubectl delete operator quartet-operator.quartet-operator-system";
     let namespace = "kubectl delete namespace quartet-operator-system";
     let of_catalog = [
-        "kubectl delete -k config/olm",
+        "kubectl -n quartet-operator-system delete subscription quartet-operator",
+        "kubectl -n quartet-operator-system delete $(kubectl -n quartet-operator-system get csv -l operators.coreos.com/quartet-operator.quartet-operator-system= -o name)",
         "kubectl delete -k config/crd",
         roles,
         binding,
+        namespace,
         operator,
     ];
     assert_eq!(commands(CATALOG), of_catalog);
@@ -144,8 +147,7 @@ impl Before {
         Self(objects(&shell.must(OBJECTS)))
     }
 
-    /// Asserts that every object that was made since is gone, and no other, apart from pods: their
-    /// Deployments may have replaced those.
+    /// Asserts that every object that was made since is gone, and no other.
     #[track_caller]
     pub(crate) fn nothing_left(&self, shell: &Shell) {
         let began = Instant::now();
@@ -153,8 +155,7 @@ impl Before {
             let said = shell.run_without_printing(OBJECTS);
             let now = objects(&said.output);
             let left: Vec<_> = now.difference(&self.0).collect();
-            let gone = self.0.difference(&now);
-            let gone: Vec<_> = gone.filter(|it| !it.starts_with("Pod ")).collect();
+            let gone: Vec<_> = self.0.difference(&now).collect();
             if said.is_success && left.is_empty() && gone.is_empty() {
                 return;
             }
