@@ -13,18 +13,21 @@ WORKDIR /src
 # The dependencies are a layer of their own, which is rebuilt only when a manifest changes. cargo
 # reads the manifest of every workspace member and requires each target in it to exist.
 COPY Cargo.toml Cargo.lock ./
+COPY crates/applied/Cargo.toml crates/applied/
 COPY crates/http/Cargo.toml crates/http/
 COPY crates/lease/Cargo.toml crates/lease/
+COPY crates/versions/Cargo.toml crates/versions/
+COPY crates/webhook/Cargo.toml crates/webhook/
 COPY tools/bench/Cargo.toml tools/bench/
 COPY tools/devcluster/Cargo.toml tools/devcluster/
 COPY tools/faultproxy/Cargo.toml tools/faultproxy/
 COPY tools/modelapi/Cargo.toml tools/modelapi/
 COPY tools/testkit/Cargo.toml tools/testkit/
-RUN mkdir -p src/bin/generate benches tests && \
-    for main in src/main.rs src/bin/generate/main.rs benches/pure.rs tests/cluster_audit.rs; do \
+RUN mkdir -p src/bin/generate benches/pure tests && \
+    for main in src/main.rs src/bin/generate/main.rs benches/pure/main.rs tests/cluster_audit.rs; do \
         echo 'fn main() {}' >"$main"; \
     done && \
-    for library in . crates/http crates/lease tools/bench tools/devcluster tools/faultproxy tools/modelapi tools/testkit; do \
+    for library in . crates/applied crates/http crates/lease crates/versions crates/webhook tools/bench tools/devcluster tools/faultproxy tools/modelapi tools/testkit; do \
         mkdir -p "$library/src" && touch "$library/src/lib.rs"; \
     done && \
     cargo build --locked --release --package quartet-operator --bin manager

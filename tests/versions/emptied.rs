@@ -67,6 +67,8 @@ fn containers(path: &[String], schema: &Value, found: &mut Vec<Container>) {
                 true => json!({"replicas": 2}),
                 // No more than the limit.
                 false if path.ends_with(&["requests".to_owned()]) => json!({"cpu": "1m"}),
+                // A value needs a key.
+                false if path.ends_with(&["tolerations".to_owned()]) => json!([{"key": "a"}]),
                 false => filled(schema),
             },
             empty,

@@ -47,7 +47,7 @@ fn in_hub(kind: &Kind) -> &Version {
 
 /// Removes the default of the status, which the original CRDs do not have.
 fn without_default(object: &mut Value) {
-    let Some(status) = object["status"].as_object_mut() else {
+    let Some(Value::Object(status)) = object.get_mut("status") else {
         return;
     };
     if status.get("observedGeneration") == Some(&json!(-1)) {
