@@ -53,5 +53,5 @@ if wanted dockerfile; then
         skip dockerfile "it needs root"
     fi
 fi
-! wanted e2e || stage_e2e 80
+! wanted e2e || stage_e2e 95
 finish
