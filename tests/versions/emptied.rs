@@ -26,7 +26,7 @@ fn filled(schema: &Value) -> Value {
         "object" => match schema["properties"].as_object() {
             None => json!({"cpu": filled(&schema["additionalProperties"])}),
             Some(fields) => {
-                let last = fields.keys().last().expect("a field");
+                let last = fields.keys().next_back().expect("a field");
                 let wanted = fields
                     .iter()
                     .filter(|(name, _)| *name == last || is_required(schema, name));
