@@ -146,7 +146,7 @@ impl Version {
         self
     }
 
-    /// Adds a Service if the spec has `service`, a [`ServiceSpec`](super::workload::ServiceSpec).
+    /// Adds a Service if the spec has `service`, an object with the optional field `nodePort`.
     pub const fn with_optional_service(self) -> Self {
         let (has, enabled) = ("service", None);
         self.with_node_port(&["service", "nodePort"])

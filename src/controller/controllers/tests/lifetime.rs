@@ -41,14 +41,16 @@ async fn message(running: Running) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn any_part_that_ends_by_itself_ends_the_whole_with_its_name() {
-    let error = message(running(ready("Pod".to_owned()), pending())).await;
+    // A reconcile, for which the end waits.
+    let reconcile = || sleep(Duration::from_secs(3));
+    let error = message(running(ready("Pod".to_owned()), reconcile())).await;
     assert_eq!(error, "the watch of Pod ended although nobody stopped it");
     let error = message(running(pending(), ready(()))).await;
     assert_eq!(error, "a worker ended although nobody stopped it");
     fn panics<T>() -> T {
         std::panic::resume_unwind(Box::new("a bug"))
     }
-    let error = message(running(async { panics() }, pending())).await;
+    let error = message(running(async { panics() }, reconcile())).await;
     assert!(
         error.starts_with("a task of the controllers panicked"),
         "{error}"
