@@ -121,6 +121,9 @@ async fn an_emptied_object_map_or_list_is_as_an_empty_one_of_a_new_resource() {
         let base = sample::sample(kind, &kind.hub).expect("a sample")["spec"].take();
         let mut found = Vec::new();
         containers(&[], &kind.hub.spec, &mut found);
+        // The spec itself has no default, since an object that was stored without one must not get pods, so
+        // the API server rejects an emptied one.
+        found.retain(|container| !container.path.is_empty());
         for Container {
             path: place,
             filled,

@@ -153,11 +153,11 @@ fn complete(root: &mut JSONSchemaProps, kind: &Kind, version: &Version) {
     let properties = root.properties.get_or_insert_default();
     for part in properties.values_mut() {
         normalize(part);
-        // A server-side apply that empties the spec leaves null. The default replaces it, so that the spec
-        // has its own defaults, which the scale subresource needs. A status has a default, too.
-        if part.required.is_none() {
-            part.default = Some(JSON(json!({})));
-        }
+    }
+    // The fields of an absent status have their defaults. A spec has none: an object that was stored without
+    // one must not get pods by a migration.
+    if let Some(status) = properties.get_mut("status") {
+        status.default = Some(JSON(json!({})));
     }
     properties.insert("apiVersion".to_owned(), text(API_VERSION));
     properties.insert("kind".to_owned(), text(KIND));

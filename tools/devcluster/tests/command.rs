@@ -199,8 +199,7 @@ fn up_leaves_one_cluster_running_and_down_stops_it() {
 /// Neither the components, nor the command, which does not watch its input.
 fn nothing_outlives_a_killed_holder(cache: &Cache, up: impl Fn() -> String) {
     up();
-    let processes = cache.processes();
-    assert!(processes.iter().any(|(_, line)| line.starts_with("tail ")));
+    cache.until(|processes| processes.iter().any(|(_, line)| line.starts_with("tail ")));
     let holder = fs::read_to_string(cache.state_folders()[0].join("owner")).unwrap();
     let holder = Pid::from_raw(holder.trim().parse().unwrap()).unwrap();
     kill_process(holder, Signal::KILL).unwrap();
