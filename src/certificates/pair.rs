@@ -42,6 +42,7 @@ impl ServingPair {
             error => not_pem("private key", &error),
         })?;
         let key = CertifiedKey::from_der(chain, key, &ring::default_provider());
+        let key = key.and_then(|key| sign_once(&key).map(|()| key));
         let key = key.map_err(|error| {
             CertificateError(match error {
                 TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => MISMATCH.to_owned(),
@@ -90,6 +91,20 @@ pub(crate) fn pem_problem(error: &pem::Error) -> String {
         pem::Error::Io(error) => error.to_string(),
         _ => "it cannot be read".into(),
     }
+}
+
+/// Signs once, as each handshake does: a damaged RSA key may be parsed and match its certificate, but
+/// fail to sign.
+fn sign_once(key: &CertifiedKey) -> Result<(), TlsError> {
+    let provider = ring::default_provider();
+    let schemes = provider
+        .signature_verification_algorithms
+        .supported_schemes();
+    let signer = key
+        .key
+        .choose_scheme(&schemes)
+        .ok_or_else(|| TlsError::General("it signs by no scheme that clients take".to_owned()))?;
+    signer.sign(b"any message").map(drop)
 }
 
 /// All certificates of a PEM text.
