@@ -7,6 +7,8 @@ pub const NAMESPACE: &str = "quartet-operator-system";
 pub const LEASE: &str = "quartet-operator.example.com";
 /// The manager of the Lease's fields.
 pub const LEASE_MANAGER: &str = "quartet-operator-leader-election";
+/// The annotation of the Lease with the flags of its holder.
+pub const LEASE_FLAGS: &str = "quartet-operator.example.com/flags";
 /// The Service of the webhook server. OLM names it after the Deployment, with the suffix
 /// `-service`; all other installations use the same name.
 pub const WEBHOOK_SERVICE: &str = "quartet-operator-controller-manager-service";

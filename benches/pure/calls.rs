@@ -2,7 +2,8 @@
 
 use prometheus_client::registry::Registry;
 use quartet_operator::api::status::Status;
-use quartet_operator::operators::{OPERATORS, Operator, Resource};
+use quartet_operator::kinds::OPERATORS;
+use quartet_operator::operators::{Operator, Resource};
 use quartet_operator::packaging::sample;
 use quartet_webhook::{Handlers, Metrics, paths};
 use serde_json::{Value, json};

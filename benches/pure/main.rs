@@ -7,7 +7,8 @@ mod calls;
 use std::sync::LazyLock;
 
 use divan::{AllocProfiler, Bencher, black_box};
-use quartet_operator::operators::{self, OPERATORS, Observed, Settings};
+use quartet_operator::kinds::OPERATORS;
+use quartet_operator::operators::{self, Observed, Settings};
 use quartet_webhook::Handlers;
 
 use self::calls::{Call, resource};

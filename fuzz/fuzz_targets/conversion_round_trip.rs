@@ -5,12 +5,12 @@
 use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use quartet_operator::api::DATA_ANNOTATION;
-use quartet_operator::api::conversion::{
+use quartet_versions::conversion::{
     ConversionError, Converted, MOST_VALUES, convert, convert_into, hub_spec,
 };
-use quartet_operator::api::raw::{Envelope, has_at_most};
-use quartet_operator::api::{Kind, Version};
-use quartet_operator::operators::OPERATORS;
+use quartet_versions::raw::{Envelope, has_at_most};
+use quartet_versions::{Kind, Version};
+use quartet_operator::kinds::OPERATORS;
 use quartet_operator_fuzz::{is_json, resources};
 use serde_json::{Value, json};
 

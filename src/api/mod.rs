@@ -1,5 +1,5 @@
-//! The API: types of the eight versions, with their bounds and field mappings. Data only.
-//! Used by `controller`, `migration`, `operators`, `packaging` and `webhook`.
+//! What the types of all kinds share: the settings of pods, the status, and names. Data only.
+//! Used by `controller`, `kinds`, `operators` and `packaging`.
 
 pub mod status;
 #[cfg(test)]
@@ -7,9 +7,6 @@ pub(crate) mod tests;
 pub mod workload;
 
 use quartet_versions::{Brand, brand};
-pub use quartet_versions::{
-    Kind, Version, conversion, limits, quantity, raw, replicas, rules, schema, validation,
-};
 pub use status::{Condition, Status};
 
 /// The names that all kinds share.

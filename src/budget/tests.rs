@@ -1,7 +1,8 @@
 use super::*;
 use quartet_webhook::limits::{CALL_BYTES, FREE_BYTES, WEBHOOKS};
 
-use crate::operators::{OPERATORS, owned_by};
+use crate::kinds::OPERATORS;
+use crate::operators::owned_by;
 
 /// Memory limit of the container in our manifests.
 const CONTAINER_LIMIT: usize = 288 * MIB;

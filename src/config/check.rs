@@ -10,7 +10,8 @@ use super::address::BindAddress;
 use super::flags::{Flags, SERVING_CERTS};
 use super::values::{CertMode, LogFormat};
 use crate::certificates::Files;
-use crate::operators::{OPERATORS, Operator, Settings};
+use crate::kinds::OPERATORS;
+use crate::operators::{Operator, Settings};
 use quartet_webhook::TlsVersion;
 
 /// A valid configuration.

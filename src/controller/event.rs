@@ -9,13 +9,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::api::{Kind, Status};
+use crate::api::Status;
 use crate::controller::clock::Clock;
 use crate::controller::metrics::Metrics;
 use crate::operators::{Reason, Resource, status};
 use quartet_http::Caller;
 use quartet_http::Location;
 use quartet_http::bounded::cut;
+use quartet_versions::Kind;
 
 const API_VERSION: &str = "events.k8s.io/v1";
 /// The API server's limit of `note` (`pkg/apis/core/validation/events.go`).

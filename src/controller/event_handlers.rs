@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::Kind;
 use crate::controller::cache::cached::{CachedChild, CachedPod, CachedResource, Owner, of_index};
 use crate::controller::cache::store::{Change, Store};
 use crate::controller::children::Children;
@@ -13,6 +12,7 @@ use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::{Priority, Queue};
 use crate::controller::state::ReconcileStates;
+use quartet_versions::Kind;
 
 /// Delay before a step of a rollout enqueues the owner. Steps come in bursts, and only the last one
 /// counts. The end of a rollout is not delayed. See decision 0005.

@@ -19,8 +19,6 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::api::DATA_ANNOTATION;
-use crate::api::Version;
-use crate::api::conversion::{self};
 use crate::controller::cache::cached::{CachedResource, Meta};
 use crate::controller::legacy::finalizers;
 use crate::controller::object::ObjectKey;
@@ -33,6 +31,8 @@ use outcome::Outcome;
 pub(crate) use outcome::{Action, Failure};
 use quartet_http::Part;
 use quartet_http::{RequestError, found};
+use quartet_versions::Version;
+use quartet_versions::conversion::{self};
 use reconciler::STALE_RETRY;
 pub(crate) use reconciler::{Context, Reconciler};
 

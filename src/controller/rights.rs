@@ -3,9 +3,9 @@
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use crate::api::Kind;
 use crate::controller::legacy::finalizers;
 use crate::operators::Owned;
+use quartet_versions::Kind;
 
 /// The rules for controllers of these kinds with these children, in each reconciled namespace.
 pub fn rights(kinds: &[&Kind], owned: &[Owned]) -> Vec<PolicyRule> {

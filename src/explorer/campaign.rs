@@ -17,7 +17,8 @@ use super::oracle::{self, Reference};
 use super::plan::{Fault, Plan, Tempo, View, earlier_writes, forms, single_faults, tempos};
 use super::run::{Outcome, run};
 use super::violation::Violation;
-use crate::operators::{OPERATORS, Operator};
+use crate::kinds::OPERATORS;
+use crate::operators::Operator;
 
 /// Plans of each kind in `cargo test`, unless `PLANS` is set.
 const PLANS: u64 = 1050;

@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 use modelapi::ObjectId;
 use serde_json::{Value, json};
 
+use crate::kinds::OPERATORS;
 use crate::operators::tests::{asking_for, at_path, service_on_and_off, smallest_spec};
-use crate::operators::{DEPLOYMENT, OPERATORS, Operator, Owned, SERVICE};
+use crate::operators::{DEPLOYMENT, Operator, Owned, SERVICE};
 use quartet_applied::merge;
 
 /// One action.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::life::{Life, Subject, subjects};
-use crate::api::Version;
+use quartet_versions::Version;
 
 /// The fault of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

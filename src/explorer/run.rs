@@ -19,10 +19,10 @@ use super::plan::{Plan, View};
 use super::settled::{hub_spec, is_settled};
 use super::wire::{Asked, Run, Signal, Wire};
 use crate::api::DATA_ANNOTATION;
-use crate::api::conversion::{convert, other};
 use crate::controller::{self, Leadership, Metrics, Options, storage_version_hash};
 use crate::operators::Settings;
 use quartet_applied::merge;
+use quartet_versions::conversion::{convert, other};
 
 /// Maximum time until the desired state is reached after a step or a fault.
 pub(super) const SETTLES_WITHIN: Duration = Duration::from_secs(75);

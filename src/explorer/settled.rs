@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::compare::{lacking, unfinished_rollout};
 use super::life::{NAME, NAMESPACE};
 use super::plan::Plan;
-use crate::api::conversion;
 use crate::operators::{Child, Resource, SERVICE, Settings};
+use quartet_versions::conversion;
 
 /// Objects by name.
 pub(super) type Objects = BTreeMap<ObjectId, Arc<Value>>;

@@ -2,7 +2,7 @@
 //! behind a NodePort Service. Both versions of the type, and the plan of the children.
 
 use crate::api::BRAND;
-use crate::api::replicas::pods_for;
+use quartet_versions::replicas::pods_for;
 use crate::api::status::QpsStatus;
 use crate::api::workload::PodSecurity;
 use crate::api::workload::{NodePortService, Workload};

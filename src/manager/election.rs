@@ -48,5 +48,6 @@ pub(super) fn lock(
             "--controllers={:?} --watch-namespace={:?}",
             config.operators, config.watch_namespaces
         ),
+        flags_annotation: names::LEASE_FLAGS,
     }))
 }

@@ -17,8 +17,8 @@ use super::parts::Group;
 use super::supervise::BEHIND_A_SERVICE;
 use crate::certificates::{self, Registered, SECRET, SelfManaged, directory, self_managed};
 use crate::config::{CertificateSource, Config};
+use crate::kinds::OPERATORS;
 use crate::names;
-use crate::operators::OPERATORS;
 use quartet_webhook::{self as webhook, Handlers, serve};
 
 /// Starts the certificate source and the server in `group`, the server on a runtime of its own. Returns

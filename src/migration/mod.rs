@@ -21,11 +21,11 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use self::plan::{Managers, stored_versions};
-use crate::api::Kind;
 use crate::config::MigrateStorage;
+use crate::kinds::OPERATORS;
 use crate::manager::{Clients, RunError, error_report, run_subcommand};
-use crate::operators::OPERATORS;
 use quartet_http::RequestError;
+use quartet_versions::Kind;
 
 /// The field manager, for the audit log. No field changes, so `managedFields` does not name it.
 const FIELD_MANAGER: &str = "quartet-operator-migrate-storage";

@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 use kube::core::ObjectMeta;
 
-use crate::api::Kind;
+use quartet_versions::Kind;
 
 /// `status.storedVersions` of `crd`: every version in which an object of `kind` may be stored.
 ///

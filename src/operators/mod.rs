@@ -1,7 +1,5 @@
 //! The desired state: pure functions from a resource and its observed children to children and
-//! status. No I/O; depends on `api`, `json`, `bounded` and `kinds` only.
-//!
-//! A new operator needs one file under `api/`, one under `operators/`, and one line in `kinds.rs`.
+//! status. No I/O; depends on `api` and on the crates `quartet_versions` and `quartet_applied` only.
 //! Used by `config`, `controller`, `manager`, `migration` and `packaging`.
 
 pub mod child;
@@ -20,7 +18,6 @@ pub mod status;
 pub(crate) mod tests;
 mod workload;
 
-pub use crate::kinds::OPERATORS;
 pub use child::{
     CONFIG_MAP, Child, ChildKind, ChildObject, ChildState, ChildSummary, ChildType, DEPLOYMENT,
     Owned, SERVICE, STATEFUL_SET,

@@ -11,8 +11,9 @@ use super::operator::{Desired, Operator, Resource, Summary};
 use super::plan::{Plan, invalid};
 pub use super::settings::{OperandImage, Settings};
 use super::{status, workload};
-use crate::api::validation::service_name_error;
-use crate::api::{Kind, Status};
+use crate::api::Status;
+use quartet_versions::Kind;
+use quartet_versions::validation::service_name_error;
 
 /// What differs between kinds.
 pub trait Operand: Send + Sync + 'static {

@@ -8,8 +8,9 @@ use serde_json::Value;
 use super::child::{Child, ChildSummary, Owned};
 use super::observed::{Observed, Problem, Reason};
 use super::settings::{OperandImage, Settings};
-use crate::api::validation::FieldError;
-use crate::api::{Kind, Status};
+use crate::api::Status;
+use quartet_versions::Kind;
+use quartet_versions::validation::FieldError;
 
 /// The pure part of a controller.
 pub trait Operator: Send + Sync + 'static {

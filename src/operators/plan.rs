@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::child::Child;
 use super::operator::ValidationError;
 use super::settings::{OperandImage, Settings};
-use crate::api::replicas::{NotAllowed, within_limit};
-use crate::api::validation::{ErrorReason, FieldError};
 use crate::api::workload::{
     NodePortService, PodSecurity, ReplicatedWorkload, ServiceSpec, ServiceType, Workload,
 };
+use quartet_versions::replicas::{NotAllowed, within_limit};
+use quartet_versions::validation::{ErrorReason, FieldError};
 
 /// The properties that all instances of a kind share, and defaults for the others.
 #[derive(Debug)]

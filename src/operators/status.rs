@@ -24,9 +24,9 @@ use super::child::ChildSummary;
 use super::observed::{Observed, ObservedChild, Problem, Reason};
 use super::observed_workload::ObservedWorkload;
 use super::operator::{Resource, Summary, ValidationError};
-use crate::api::limits::INT64_MAX;
 use crate::api::status::{CONDITIONS_MAX, NODES_MAX};
 use crate::api::{Condition, Status};
+use quartet_versions::limits::INT64_MAX;
 
 /// Condition type: this generation is rolled out and available. Summarizes the others.
 pub const READY: &str = "Ready";

@@ -34,9 +34,9 @@ use super::names::{
 use super::operator::Resource;
 use super::plan::{ConfigPlan, Plan, ServicePlan, StoragePlan, WorkloadDefaults};
 use super::{kept, pod};
-use crate::api::Kind;
 use crate::api::workload::ServiceType;
 use quartet_applied::merge;
+use quartet_versions::Kind;
 
 type Labels = BTreeMap<String, String>;
 

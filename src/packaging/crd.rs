@@ -9,9 +9,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use serde_json::json;
 
 use super::manifest::{Manifest, ManifestError};
-use crate::api::conversion::reject_writes;
-use crate::api::{Kind, Version};
 use crate::names::{NAMESPACE, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT};
+use quartet_versions::conversion::reject_writes;
+use quartet_versions::{Kind, Version};
 use quartet_webhook::paths;
 
 /// The CRD that serves both versions, stores the hub version, and is converted by our webhook.

@@ -1,7 +1,7 @@
 //! The kinds in all manifests, in the order of the list of operators.
 
-use crate::api::{Kind, Version};
-use crate::operators::OPERATORS;
+use crate::kinds::OPERATORS;
+use quartet_versions::{Kind, Version};
 
 /// The kinds.
 pub fn kinds() -> Vec<&'static Kind> {

@@ -13,11 +13,12 @@ use super::crd::kustomization;
 use super::kinds::{crd_names, kinds};
 use super::manifest::{Manifest, ManifestError};
 use super::template;
-use crate::api::Kind;
 use crate::certificates::{Registered, SECRET, registered_rights, secret_rights};
 use crate::controller::rights;
+use crate::kinds::OPERATORS;
 use crate::names::{PROJECT, WEBHOOK_CONFIGURATION};
-use crate::operators::{OPERATORS, owned_by};
+use crate::operators::owned_by;
+use quartet_versions::Kind;
 
 /// The resources of `rbac`, before the roles for users.
 const CORE: [&str; 8] = [

@@ -11,7 +11,7 @@ use super::manifest::{Manifest, ManifestError};
 use super::sample::sample;
 use super::schema::{self, Field};
 use super::template;
-use crate::api::{Kind, Version};
+use quartet_versions::{Kind, Version};
 
 /// `docs/api.md`.
 ///

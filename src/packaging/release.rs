@@ -8,8 +8,9 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::project::project;
+use crate::kinds::OPERATORS;
 use crate::names::{OLDEST_KUBERNETES, OLDEST_OPENSHIFT, PROJECT};
-use crate::operators::{OPERATORS, OperandImage};
+use crate::operators::OperandImage;
 
 /// One version of the product.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::manifest::ManifestError;
 use super::template;
-use crate::api::{Kind, Version};
+use quartet_versions::{Kind, Version};
 
 /// The sample of a version.
 ///

@@ -8,10 +8,10 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::api::DATA_ANNOTATION;
-use crate::api::{Kind, Version};
 use crate::names::{
     NAMESPACE, PROJECT, WEBHOOK_CONFIGURATION, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT,
 };
+use quartet_versions::{Kind, Version};
 use quartet_webhook::paths;
 
 /// Timeout of a request. A response takes a millisecond; a replica that takes longer is gone.

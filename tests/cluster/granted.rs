@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use quartet_operator::controller::rights::rights;
-use quartet_operator::operators::{OPERATORS, Operator, owned_by};
+use quartet_operator::kinds::OPERATORS;
+use quartet_operator::operators::{Operator, owned_by};
 use serde_json::Value;
 
 use testkit::{Request, is_original};

@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use devcluster::{Cluster, Options};
-use quartet_operator::operators::{OPERATORS, Resource, Settings};
+use quartet_operator::kinds::OPERATORS;
+use quartet_operator::operators::{Resource, Settings};
 use serde_json::{Value, json};
 
 use crate::trusted::{self, RACE};
@@ -70,7 +71,7 @@ fn deployment(resource: &Value) -> Value {
             .as_i64()
             .unwrap_or_default(),
         api_version: MEMCACHED.api_version.to_owned(),
-        spec: quartet_operator::api::conversion::hub_spec(kind, &kind.spoke, spec, None),
+        spec: quartet_versions::conversion::hub_spec(kind, &kind.spoke, spec, None),
         status: Default::default(),
         paused: None,
     };

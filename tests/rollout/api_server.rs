@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use devcluster::{Cluster, Options};
 use k8s_openapi::ByteString;
-use quartet_operator::api::Kind;
 use quartet_operator::names::{NAMESPACE, WEBHOOK_SERVICE};
 use quartet_operator::packaging::{crd, kinds, webhook};
+use quartet_versions::Kind;
 use serde_json::json;
 use testkit::{Answer, DEADLINE, Limit, Retries, own_address};
 use tokio::sync::watch;

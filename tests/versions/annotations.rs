@@ -2,9 +2,9 @@
 //! change, and only then.
 
 use quartet_operator::api::DATA_ANNOTATION;
-use quartet_operator::api::conversion::DATA_LIMIT_BYTES;
-use quartet_operator::api::{Kind, Version};
 use quartet_operator::kinds::memcached;
+use quartet_versions::conversion::DATA_LIMIT_BYTES;
+use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 
 use crate::environment::{TestEnv, collection, object, path};

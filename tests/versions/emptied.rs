@@ -1,10 +1,11 @@
 //! Server-side apply of a manifest in which an object, a map or a list is empty that had content before.
 //! The API server stores null for it, because the field manager owns nothing below it any more.
 
-use quartet_operator::api::Kind;
-use quartet_operator::api::conversion::hub_spec;
-use quartet_operator::operators::{OPERATORS, Resource, Settings};
+use quartet_operator::kinds::OPERATORS;
+use quartet_operator::operators::{Resource, Settings};
 use quartet_operator::packaging::{kinds, sample};
+use quartet_versions::Kind;
+use quartet_versions::conversion::hub_spec;
 use serde_json::{Map, Value, json};
 
 use crate::environment::{collection, object, path};

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use devcluster::{Cluster, Component, Options};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use quartet_operator::api::{Kind, Version};
-use quartet_operator::operators::{DEPLOYMENT, OPERATORS, Owned, SERVICE};
+use quartet_operator::kinds::OPERATORS;
+use quartet_operator::operators::{DEPLOYMENT, Owned, SERVICE};
 use quartet_operator::packaging::{kinds, sample};
+use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 use testkit::{Answer, ApiServer, Limit, Manager, Retries};
 

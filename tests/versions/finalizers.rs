@@ -1,9 +1,9 @@
 //! The finalizer of operator-sdk's Memcached on objects that fail validation on every write,
 //! because they have a negative number of pods, which the original CRD allowed.
 
-use quartet_operator::api::{Kind, Version};
 use quartet_operator::kinds::{memcached, nginx};
 use quartet_operator::packaging::crd;
+use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 
 use crate::environment::{TestEnv, collection, is_ready_with, is_true, object, path};

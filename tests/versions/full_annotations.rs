@@ -2,9 +2,9 @@
 //! version loses a field of the spec. Decision 0018.
 
 use quartet_operator::api::DATA_ANNOTATION;
-use quartet_operator::api::conversion::{ANNOTATIONS_LIMIT_BYTES, OMITTED};
-use quartet_operator::api::{Kind, Version};
 use quartet_operator::packaging::{kinds, sample};
+use quartet_versions::conversion::{ANNOTATIONS_LIMIT_BYTES, OMITTED};
+use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 use testkit::Answer;
 

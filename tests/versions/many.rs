@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use k8s_openapi::ByteString;
-use quartet_operator::api::{Kind, Version};
 use quartet_operator::kinds::memcached;
 use quartet_operator::packaging::crd;
+use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 use testkit::load_factor;
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use quartet_operator::api::Kind;
 use quartet_operator::kinds::memcached;
 use quartet_operator::packaging::{crd, kinds};
+use quartet_versions::Kind;
 use serde_json::{Value, json};
 use testkit::{Limit, Manager};
 

@@ -3,9 +3,9 @@
 //! `handleClusterServiceVersionDeletion`). The original version then loses fields, unless it is not
 //! served: docs/operations.md.
 
-use quartet_operator::api::Kind;
 use quartet_operator::kinds::memcached;
 use quartet_operator::packaging::crd;
+use quartet_versions::Kind;
 use serde_json::{Value, json};
 
 use crate::environment::{TestEnv, collection, crd_path, object, path};

@@ -2,8 +2,8 @@
 //! version each and no bounds, and objects as users may have stored them.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use quartet_operator::api::Kind;
 use quartet_operator::packaging;
+use quartet_versions::Kind;
 use serde_json::{Value, json};
 use testkit::is_original;
 

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use quartet_operator::api::Kind;
-use quartet_operator::api::conversion::convert;
 use quartet_operator::packaging::{crd, sample};
+use quartet_versions::Kind;
+use quartet_versions::conversion::convert;
 use serde_json::{Value, json};
 
 use crate::environment::{

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use quartet_operator::api::conversion::convert;
-use quartet_operator::api::{Kind, Version, limits};
 use quartet_operator::packaging::kinds;
+use quartet_versions::conversion::convert;
+use quartet_versions::{Kind, Version, limits};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 

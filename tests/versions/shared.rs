@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use devcluster::Cluster;
 use futures::future::LocalBoxFuture;
-use quartet_operator::api::Kind;
 use quartet_operator::kinds::memcached;
 use quartet_operator::packaging::{crd, kinds};
+use quartet_versions::Kind;
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, SemaphorePermit};

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
-use quartet_operator::api::conversion::convert;
-use quartet_operator::api::{Kind, Version};
 use quartet_operator::packaging::crd;
+use quartet_versions::conversion::convert;
+use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 
 use crate::environment::{TestEnv, collection, crd_path, is_ready_with, object, path};

@@ -3,9 +3,9 @@
 //! that replaces an object with fields of the new one.
 
 use quartet_operator::api::DATA_ANNOTATION;
-use quartet_operator::api::Kind;
 use quartet_operator::kinds::memcached;
 use quartet_operator::packaging::{kinds, sample};
+use quartet_versions::Kind;
 use serde_json::{Value, json};
 
 use crate::environment::{collection, object, path};

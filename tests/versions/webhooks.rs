@@ -2,10 +2,10 @@
 //! that the webhook is the one that rejects.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use quartet_operator::api::replicas::Pods;
-use quartet_operator::api::{Kind, Version};
 use quartet_operator::kinds::memcached;
 use quartet_operator::packaging::{crd, kinds, sample};
+use quartet_versions::replicas::Pods;
+use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 

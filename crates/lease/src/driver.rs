@@ -10,6 +10,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::runtime::watcher;
 use prometheus_client::registry::Registry;
+use quartet_http::bounded::shortened;
 use quartet_http::{Leadership, error_report};
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -17,7 +18,7 @@ use tokio::time::sleep;
 use crate::candidate::{Candidate, Loss, Next, Reply, Request};
 use crate::clock::Moment;
 use crate::fence::Fence;
-use crate::lease::{LeaseError, LeaseLock, flags_of, lease, version_of};
+use crate::lease::{LeaseError, LeaseLock, lease, version_of};
 use crate::metrics::Metrics;
 
 /// Time between two warnings of the same state.
@@ -237,7 +238,8 @@ impl Election {
     fn compare_flags(&mut self, now: Moment) {
         let (holder, ours) = (self.candidate.holder(), &self.lock.flags);
         let is_standby = !holder.is_empty() && *holder != *self.lock.identity;
-        let theirs = self.latest.as_ref().and_then(flags_of);
+        let theirs = self.latest.as_ref();
+        let theirs = theirs.and_then(|object| self.lock.flags_of(object));
         let others = theirs.filter(|theirs| is_standby && theirs != ours);
         self.metrics.other_flags.set(others.is_some().into());
         let logged = &mut self.logged.other_flags;
@@ -245,6 +247,8 @@ impl Election {
             && logged.is_none_or(|logged| now >= logged + MINUTE)
         {
             *logged = Some(now);
+            // Whoever may write the Lease can make them as long as its annotations may be.
+            let theirs = &*shortened(theirs);
             tracing::warn!(
                 holder,
                 theirs,

@@ -24,9 +24,6 @@ const WATCH_PAUSE: Duration = Duration::from_secs(1);
 /// The duration that client-go writes when it releases a lease.
 const RELEASED_SECONDS: i32 = 1;
 
-/// The annotation with the flags of the holder.
-const FLAGS: &str = "quartet-operator.example.com/flags";
-
 /// One Lease and its candidate.
 #[derive(Clone)]
 pub struct LeaseLock {
@@ -46,6 +43,8 @@ pub struct LeaseLock {
     pub timing: Timing,
     /// The flags that say what the holder does. A standby with others warns: nobody does what only it would do.
     pub flags: String,
+    /// The annotation of the Lease in which the holder writes its flags.
+    pub flags_annotation: &'static str,
 }
 
 /// Why a call failed.
@@ -70,6 +69,12 @@ impl LeaseError {
 }
 
 impl LeaseLock {
+    /// The flags of the last holder that wrote them.
+    pub(crate) fn flags_of<'a>(&self, object: &'a Object) -> Option<&'a str> {
+        let annotations = object.metadata.annotations.as_ref()?;
+        annotations.get(self.flags_annotation).map(String::as_str)
+    }
+
     /// Sends a request; `None` if there is no lease to read. `latest` is the lease last seen. Its other
     /// metadata is kept.
     pub(crate) async fn send(
@@ -139,7 +144,7 @@ impl LeaseLock {
     fn changed(&self, mut object: Object, change: &Change) -> Object {
         let now = Some(MicroTime(Timestamp::now()));
         let annotations = object.metadata.annotations.get_or_insert_default();
-        annotations.insert(FLAGS.to_owned(), self.flags.clone());
+        annotations.insert(self.flags_annotation.to_owned(), self.flags.clone());
         let seconds = i32::try_from(self.timing.lease_duration.as_secs()).unwrap_or(i32::MAX);
         let spec = object.spec.get_or_insert_with(LeaseSpec::default);
         spec.renew_time.clone_from(&now);
@@ -159,12 +164,6 @@ impl LeaseLock {
         }
         object
     }
-}
-
-/// The flags of the last holder that wrote them.
-pub(crate) fn flags_of(object: &Object) -> Option<&str> {
-    let annotations = object.metadata.annotations.as_ref()?;
-    annotations.get(FLAGS).map(String::as_str)
 }
 
 /// A Lease without times that cannot be decoded, and without managedFields, which have times, too. Anybody

@@ -36,7 +36,7 @@ impl Metrics {
             ),
             other_flags: registered(
                 registry,
-                "quartet_operator_leader_other_flags",
+                "leader_election_other_flags",
                 "1 while this process stands by for a leader with other flags, so that nobody does what \
                  only this process would do",
             ),

@@ -139,6 +139,7 @@ fn lock(client: Client, name: &str) -> LeaseLock {
         identity: name.into(),
         timing: TIMING,
         flags: "--controllers=*".to_owned(),
+        flags_annotation: "operator.example.com/flags",
     }
 }
 

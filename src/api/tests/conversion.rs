@@ -9,8 +9,8 @@ mod raw;
 
 use serde_json::{Value, json};
 
-use crate::api::conversion::{Converted, convert};
-use crate::api::{Kind, Version};
+use quartet_versions::conversion::{Converted, convert};
+use quartet_versions::{Kind, Version};
 
 fn object(
     kind: &Kind,

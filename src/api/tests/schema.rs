@@ -4,8 +4,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 
-use crate::api::replicas::Pods;
 use crate::operators::tests::kinds;
+use quartet_versions::replicas::Pods;
 
 /// The parts of our CRDs whose description and bounds are not ours.
 const OF_KUBERNETES: [&str; 3] = [".apiVersion", ".kind", ".metadata"];

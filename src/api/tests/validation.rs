@@ -2,9 +2,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::api::tests::conversion::generators::{arbitrary_spec, kinds_and_versions};
-use crate::api::validation::{ErrorReason, MOST_ERRORS, service_name_error, update_errors};
-use crate::api::{Kind, Version, limits};
 use crate::kinds::{elasticweb, helloworld, memcached, nginx};
+use quartet_versions::validation::{ErrorReason, MOST_ERRORS, service_name_error, update_errors};
+use quartet_versions::{Kind, Version, limits};
 
 mod schemas;
 mod within;

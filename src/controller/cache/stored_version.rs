@@ -15,10 +15,10 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::info;
 
-use crate::api::{Kind, Version};
 use crate::controller::cache::decode::WatchItem;
 use crate::controller::cache::informer;
 use quartet_http::DEADLINE;
+use quartet_versions::{Kind, Version};
 
 /// Discovery interval while the hub version is served but not stored, which is a transition. Once it is
 /// stored, discovery is read only after the watch fails.

@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::operators::{OPERATORS, owned_by};
+use crate::kinds::OPERATORS;
+use crate::operators::owned_by;
 
 /// A Deployment of the resource `owner`, as the API server returns it.
 fn deployment(name: &str, status: &Value) -> Value {

@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::controller::cache::decode::Received;
 use crate::controller::event_handlers::COALESCE;
+use crate::kinds::OPERATORS;
 use crate::kinds::nginx;
-use crate::operators::{DEPLOYMENT, OPERATORS};
+use crate::operators::DEPLOYMENT;
 
 /// The handlers of all four kinds, with caches filled and queues read by the test.
 struct Scene {

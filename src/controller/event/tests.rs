@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::*;
-use crate::operators::OPERATORS;
+use crate::kinds::OPERATORS;
 use quartet_http::Leadership;
 
 /// A running writer, and its requests.

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::api::{Kind, Version};
+use quartet_versions::{Kind, Version};
 
 /// The finalizer that an older operator set: `<group>/finalizer`.
 const FINALIZER: &str = "cache.example.com/finalizer";
@@ -64,9 +64,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{LegacyFinalizer, exists_for};
-    use crate::api::Version;
     use crate::kinds::elasticweb;
     use crate::kinds::memcached::KIND;
+    use quartet_versions::Version;
 
     const OURS: &str = "cache.example.com/finalizer";
 

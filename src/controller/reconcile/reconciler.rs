@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::first_revision::FirstRevision;
 use super::pacing::Pacer;
-use crate::api::{Kind, Version};
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::store::Store;
 use crate::controller::children::Children;
@@ -17,6 +16,7 @@ use crate::controller::state::ReconcileStates;
 use crate::operators::{Operator, Settings};
 use quartet_http::Caller;
 use quartet_http::Location;
+use quartet_versions::{Kind, Version};
 
 /// How long to wait for an outdated cache if no event arrives.
 pub(super) const STALE_RETRY: Duration = Duration::from_secs(1);

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::super::plan::Plan;
 use super::super::run::Outcome;
 use super::super::violation::Add;
-use crate::api::conversion::other;
-use crate::api::{Kind, Version};
-use crate::operators::OPERATORS;
+use crate::kinds::OPERATORS;
+use quartet_versions::conversion::other;
+use quartet_versions::{Kind, Version};
 use quartet_webhook::{Handlers, Metrics, paths};
 
 /// Maximum number of pods of a resource.

@@ -5,12 +5,12 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpe
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::*;
-use crate::api::Kind;
 use crate::kinds::memcached::v1::MemcachedSpec;
 use crate::operators::child::ChildState;
 use crate::operators::operand::Operand;
 use crate::operators::plan::{ConfigPlan, Plan, StoragePlan};
 use crate::operators::{CONFIG_MAP, ChildObject, OperandImage, Owned, STATEFUL_SET, status};
+use quartet_versions::Kind;
 
 pub(crate) struct Keeper;
 

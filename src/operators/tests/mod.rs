@@ -17,15 +17,16 @@ use super::{
     Child, ChildKind, DEPLOYMENT, Desired, OPERATORS, Observed, ObservedChild, ObservedPod,
     ObservedWorkload, Operator, Resource, SERVICE, Settings, ValidationError, summary,
 };
-use crate::api::replicas::{Path, Pods};
-use crate::api::validation::ServiceName;
-use crate::api::{Condition, Kind, Status, conversion};
+use crate::api::{Condition, Status};
 use crate::kinds::elasticweb::ElasticWeb;
 use crate::kinds::helloworld::HelloWorld;
 use crate::kinds::memcached::Memcached;
 use crate::kinds::nginx::Nginx;
 use crate::packaging::sample::sample;
 use quartet_applied::merge;
+use quartet_versions::replicas::{Path, Pods};
+use quartet_versions::validation::ServiceName;
+use quartet_versions::{Kind, conversion};
 
 /// The kinds for which tests are written by hand. What all kinds share is tested with them, and of any
 /// other kind what its hub sample and its declaration say.
@@ -323,6 +324,6 @@ fn the_four_kinds_are_named_by_any_word_and_others_by_what_means_nothing_else() 
 }
 
 /// All kinds, for tests that check each of them.
-pub(crate) fn kinds() -> Vec<&'static crate::api::Kind> {
+pub(crate) fn kinds() -> Vec<&'static quartet_versions::Kind> {
     OPERATORS.iter().map(|operator| operator.kind()).collect()
 }

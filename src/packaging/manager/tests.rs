@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::super::tests::release;
 use super::*;
 use crate::config::{CertificateSource, Command, Config};
+use crate::kinds::OPERATORS;
 use crate::names::{
     HEALTHZ, METRICS_PORT_NAME, READYZ, TERMINATION_GRACE_SECONDS, WEBHOOK_PORT_NAME,
 };
-use crate::operators::OPERATORS;
 
 const HEALTH_PORT_NAME: &str = "health";
 

@@ -8,10 +8,9 @@ use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
 use super::descriptor::{of_spec, of_status, words};
-use crate::api::Kind;
 use crate::config::WEBHOOK_PORT;
+use crate::kinds::OPERATORS;
 use crate::names::{LEASE, WEBHOOK_SERVICE_PORT};
-use crate::operators::OPERATORS;
 use crate::packaging::kinds::{crd_names, kinds, versions};
 use crate::packaging::manager::deployment;
 use crate::packaging::manifest::ManifestError;
@@ -19,6 +18,7 @@ use crate::packaging::release::Release;
 use crate::packaging::sample::sample;
 use crate::packaging::webhook::validating_webhook_configuration;
 use crate::packaging::{rbac, schema, template};
+use quartet_versions::Kind;
 use quartet_webhook::paths;
 
 /// The processor architectures on which CI runs the manager. There are images for more.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::admission::{asked, message};
 use super::*;
 use crate::api::DATA_ANNOTATION;
-use crate::api::conversion::{ANNOTATIONS_LIMIT_BYTES, DATA_LIMIT_BYTES};
+use quartet_versions::conversion::{ANNOTATIONS_LIMIT_BYTES, DATA_LIMIT_BYTES};
 
 /// A Memcached of the original version with this text as the annotation.
 fn with_data(size: i64, data: &str) -> Value {

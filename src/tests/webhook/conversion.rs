@@ -3,8 +3,8 @@ use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::api::DATA_ANNOTATION;
-use crate::api::conversion::{ANNOTATIONS_LIMIT_BYTES, Converted, convert};
 use crate::api::tests::conversion::generators::arbitrary_object;
+use quartet_versions::conversion::{ANNOTATIONS_LIMIT_BYTES, Converted, convert};
 
 /// Checks an answer as the API server's webhook converter does: returns each object, or the error
 /// message. Follows `getConvertedObjectsFromResponse`, `validateConvertedObject` and

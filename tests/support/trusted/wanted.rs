@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use quartet_operator::operators::{
-    Child, DEPLOYMENT, OPERATORS, Operator, Resource, Settings, kept,
-};
+use quartet_operator::kinds::OPERATORS;
+use quartet_operator::operators::{Child, DEPLOYMENT, Operator, Resource, Settings, kept};
 use serde_json::Value;
 
 use super::compare;
@@ -57,7 +56,7 @@ pub(super) fn children(
         uid: write.uid.clone(),
         generation: write.observed,
         api_version: format!("{}/{}", kind.group, write.api_version),
-        spec: quartet_operator::api::conversion::hub_spec(kind, version, spec, annotations),
+        spec: quartet_versions::conversion::hub_spec(kind, version, spec, annotations),
         status: Default::default(),
         paused: None,
     };

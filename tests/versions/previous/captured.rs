@@ -2,7 +2,7 @@
 //! configuration, Secret, Lease, resources and their children, each as it was stored. This
 //! release's manager continues with it.
 
-use quartet_operator::api::conversion::convert;
+use quartet_versions::conversion::convert;
 use serde_json::{Map, Value, json};
 use testkit::Limit;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use quartet_operator::api::conversion::convert;
-use quartet_operator::api::{Kind, Version};
+use quartet_versions::conversion::convert;
+use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 

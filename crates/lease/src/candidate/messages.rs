@@ -23,7 +23,8 @@ pub struct Record {
     pub duration: Duration,
     /// Number of changes of the holder.
     pub transitions: i32,
-    /// Time of the renewal by the holder's clock, in microseconds since 1970; 0 if it is missing. It is compared only with its earlier values.
+    /// Time of the renewal by the holder's clock, in microseconds since 1970; 0 if it is missing. It is compared
+    /// only with its earlier values.
     pub renewed: i64,
 }
 

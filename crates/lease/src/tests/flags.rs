@@ -35,3 +35,20 @@ async fn a_standby_with_other_flags_than_the_leader_says_so_once_a_minute() {
     let both = "theirs=\"--controllers=nginx\" ours=\"--controllers=memcached\"";
     assert!(lines.text().contains(both), "{}", lines.text());
 }
+
+#[tokio::test(start_paused = true)]
+async fn whatever_the_lease_has_as_flags_the_line_is_short() {
+    let (lines, writer) = log_lines();
+    let _logs = tracing::subscriber::set_default(writer);
+    let server = Shared::default();
+    start_with(&server, "one", &"long".repeat(10_000));
+    sleep(Duration::from_secs(10)).await;
+    let other = start_with(&server, "two", "--controllers=memcached");
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(other.get(), 1);
+    let written = lines.text();
+    let warned = written
+        .lines()
+        .find(|line| line.contains("the leader has other flags"));
+    assert!(warned.expect("a warning").len() < 1000);
+}

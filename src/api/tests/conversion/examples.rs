@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::{converted, object};
 use crate::api::DATA_ANNOTATION;
-use crate::api::conversion::{ConversionError, convert};
 use crate::kinds::{elasticweb, memcached};
 use crate::operators::tests::kinds;
+use quartet_versions::conversion::{ConversionError, convert};
 
 fn spoke_memcached(spec: Value) -> Value {
     object(

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::object;
 use crate::api::DATA_ANNOTATION;
 use crate::api::tests::validation::within;
-use crate::api::{Kind, Version};
 use crate::operators::tests::kinds;
+use quartet_versions::{Kind, Version};
 
 /// Every kind with each of its versions, by name.
 pub(crate) fn kinds_and_versions() -> impl Strategy<Value = (&'static Kind, &'static str)> {

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::converted;
 use super::generators::{arbitrary_json, arbitrary_spec, pairs_and_objects};
 use crate::api::DATA_ANNOTATION;
-use crate::api::conversion::hub_spec;
-use crate::api::replicas::at;
+use quartet_versions::conversion::hub_spec;
+use quartet_versions::replicas::at;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]

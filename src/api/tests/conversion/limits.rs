@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use super::{converted, object};
 use crate::api::DATA_ANNOTATION;
-use crate::api::conversion::{
-    ANNOTATIONS_LIMIT_BYTES, DATA_LIMIT_BYTES, MOST_VALUES, OMITTED, convert,
-};
-use crate::api::limits::{LABEL, NAME, QUALIFIED_NAME, QUALIFIED_NAME_MAX};
-use crate::api::raw::has_at_most;
 use crate::kinds::memcached;
 use crate::operators::tests::kinds;
+use quartet_versions::conversion::{
+    ANNOTATIONS_LIMIT_BYTES, DATA_LIMIT_BYTES, MOST_VALUES, OMITTED, convert,
+};
+use quartet_versions::limits::{LABEL, NAME, QUALIFIED_NAME, QUALIFIED_NAME_MAX};
+use quartet_versions::raw::has_at_most;
 
 #[test]
 fn data_that_passes_the_limit_of_annotations_is_left_out_and_told() {
@@ -83,7 +83,7 @@ fn largest(schema: &Value) -> Value {
         character.repeat(max)
     };
     if schema["x-kubernetes-int-or-string"] == true {
-        return json!("1".repeat(crate::api::quantity::MAX_LENGTH));
+        return json!("1".repeat(quartet_versions::quantity::MAX_LENGTH));
     }
     match schema["type"].as_str().unwrap() {
         "boolean" => json!(false),

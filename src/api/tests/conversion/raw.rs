@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use super::generators::{arbitrary_json, arbitrary_spec, pairs, spec_of};
 use super::object;
 use crate::api::DATA_ANNOTATION;
-use crate::api::conversion::{
+use crate::kinds::memcached;
+use quartet_versions::conversion::{
     ANNOTATIONS_LIMIT_BYTES, ConversionError, Converted, ConvertedText, MOST_VALUES, convert,
     convert_into,
 };
-use crate::api::raw::Envelope;
-use crate::api::{Kind, Version};
-use crate::kinds::memcached;
+use quartet_versions::raw::Envelope;
+use quartet_versions::{Kind, Version};
 
 /// The result of converting `text`.
 fn convert_text(kind: &Kind, text: &str, to: &Version) -> Result<Converted, ConversionError> {

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::api::limits::{QUALIFIED_NAME_MAX, VISIBLE, allows};
-use crate::api::rules::{KEYS_ARE_NAMES, KEYS_MESSAGE};
-use crate::api::validation::update_errors;
 use crate::operators::tests::kinds;
+use quartet_versions::limits::{QUALIFIED_NAME_MAX, VISIBLE, allows};
+use quartet_versions::rules::{KEYS_ARE_NAMES, KEYS_MESSAGE};
+use quartet_versions::validation::update_errors;
 
 proptest! {
     #[test]

@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use super::meta::{Meta, of_meta, text};
 use crate::api::DATA_ANNOTATION;
-use crate::api::Kind;
 use crate::controller::legacy::finalizers::LegacyFinalizer;
 use crate::controller::metrics::ConditionView;
 use crate::controller::object::Object;
+use quartet_versions::Kind;
 
 /// Annotation that, when `"true"`, stops all applies for a resource.
 const PAUSED: &str = "quartet-operator.example.com/paused";

@@ -2,8 +2,9 @@ use serde_json::{Value, json};
 
 use super::{CachedChild, CachedPod, CachedResource, Owner, of_index};
 use crate::controller::object::{Object as _, ObjectKey};
+use crate::kinds::OPERATORS;
 use crate::kinds::memcached::KIND;
-use crate::operators::{DEPLOYMENT, OPERATORS, owned_by as owned_types};
+use crate::operators::{DEPLOYMENT, owned_by as owned_types};
 
 fn owned_by(api_version: &str) -> Value {
     json!({"metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "9", "ownerReferences": [

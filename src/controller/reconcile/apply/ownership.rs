@@ -8,7 +8,6 @@ use tracing::{debug, info};
 
 use super::error::{ApplyError, pending_deletion, pending_rollout};
 use super::wanted::{Ensured, Existing, Expected, Wanted};
-use crate::api::conversion;
 use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::children::{name_conflict, terminating};
 use crate::controller::event::Notice;
@@ -22,6 +21,7 @@ use quartet_applied::fingerprint;
 use quartet_applied::stamp::Stamp;
 use quartet_http::Part;
 use quartet_http::{Location, RequestError, found, generation_of};
+use quartet_versions::conversion;
 
 impl Reconciler {
     /// The cached child, if the resource owns it. `None` if there is none in the cache, or one without an owner:
@@ -156,7 +156,8 @@ impl Reconciler {
     }
 
     /// Rejects an object with the operator's label and without an owner, unless this operator has applied it or
-    /// it is an orphan of such a resource: an apply without force would adopt an object that a user made, if no value differs.
+    /// it is an orphan of such a resource: an apply without force would adopt an object that a user made, if no
+    /// value differs.
     ///
     /// # Errors
     /// [`ApplyError::Blocked`].
