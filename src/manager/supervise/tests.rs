@@ -262,6 +262,7 @@ fn election(stored: &Stored) -> Election {
         identity: "one".into(),
         timing: quartet_lease::candidate::TIMING,
         flags: String::new(),
+        flags_annotation: "",
     };
     Election::new(lock, &mut Registry::default())
 }

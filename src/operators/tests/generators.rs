@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::OPERATORS;
 use super::super::observed::{PodFailure, Problem, Reason};
 use super::*;
+use crate::kinds::OPERATORS;
 
 pub(super) fn any_operator() -> impl Strategy<Value = &'static dyn Operator> {
     (0..OPERATORS.len()).prop_map(|index| OPERATORS[index])

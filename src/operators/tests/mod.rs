@@ -14,10 +14,11 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 use super::{
-    Child, ChildKind, DEPLOYMENT, Desired, OPERATORS, Observed, ObservedChild, ObservedPod,
-    ObservedWorkload, Operator, Resource, SERVICE, Settings, ValidationError, summary,
+    Child, ChildKind, DEPLOYMENT, Desired, Observed, ObservedChild, ObservedPod, ObservedWorkload,
+    Operator, Resource, SERVICE, Settings, ValidationError, summary,
 };
 use crate::api::{Condition, Status};
+use crate::kinds::OPERATORS;
 use crate::kinds::elasticweb::ElasticWeb;
 use crate::kinds::helloworld::HelloWorld;
 use crate::kinds::memcached::Memcached;
