@@ -5,13 +5,13 @@
 use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use quartet_operator::api::DATA_ANNOTATION;
+use quartet_operator::kinds::OPERATORS;
+use quartet_operator_fuzz::{is_json, resources};
 use quartet_versions::conversion::{
     ConversionError, Converted, MOST_VALUES, convert, convert_into, hub_spec,
 };
 use quartet_versions::raw::{Envelope, has_at_most};
 use quartet_versions::{Kind, Version};
-use quartet_operator::kinds::OPERATORS;
-use quartet_operator_fuzz::{is_json, resources};
 use serde_json::{Value, json};
 
 fuzz_target!(|input: &[u8]| {

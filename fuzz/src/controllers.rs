@@ -12,8 +12,8 @@ use quartet_operator::controller::cache::decode::Received;
 use quartet_operator::controller::cache::store::Store;
 use quartet_operator::controller::legacy::adoption;
 use quartet_operator::controller::object::Object;
-use quartet_operator::kinds::memcached::KIND;
 use quartet_operator::kinds::OPERATORS;
+use quartet_operator::kinds::memcached::KIND;
 use quartet_operator::operators::owned_by;
 use serde_json::Value;
 

@@ -2,7 +2,6 @@
 //! behind a NodePort Service. Both versions of the type, and the plan of the children.
 
 use crate::api::BRAND;
-use quartet_versions::replicas::pods_for;
 use crate::api::status::QpsStatus;
 use crate::api::workload::PodSecurity;
 use crate::api::workload::{NodePortService, Workload};
@@ -10,6 +9,7 @@ use crate::operators::operand::{Operand, OperandImage, Settings, ValidationError
 use crate::operators::plan::{Image, Plan, WorkloadDefaults, invalid, replicas_within_limit};
 use kube::CustomResource;
 use quartet_versions::limits::{IMAGE_MAX, VISIBLE};
+use quartet_versions::replicas::pods_for;
 use quartet_versions::{FieldMapping, Kind, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
