@@ -3,7 +3,7 @@
 //! that replaces an object with fields of the new one.
 
 use quartet_operator::api::DATA_ANNOTATION;
-use quartet_operator::kinds::memcached;
+use quartet_operator::kinds::{elasticweb, memcached};
 use quartet_operator::packaging::{kinds, sample};
 use quartet_versions::Kind;
 use serde_json::{Value, json};
@@ -110,4 +110,80 @@ async fn a_replacement_in_the_original_version_that_would_lose_fields_is_rejecte
     let read = env.get(&hub).await.expect("the object");
     assert_eq!(read["spec"], json!({"replicas": 3}));
     env.delete(&spoke).await.expect("deleted");
+}
+
+/// kubectl takes over the fields of `kubectl apply` only within one version: its annotation and its entry in
+/// `managedFields` are in the original one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn kubectl_changes_to_server_side_apply_and_to_the_new_version_with_force() {
+    const MEMCACHED: &Kind = &memcached::KIND;
+    let env = BOTH_VERSIONS.test_env().await;
+    let old = object(MEMCACHED, &MEMCACHED.spoke, "moved", json!({"size": 3}));
+    let (applied, said) = env.kubectl(&["apply", "-f", "-"], &old);
+    assert!(applied, "{said}");
+
+    let new = object(MEMCACHED, &MEMCACHED.hub, "moved", json!({"replicas": 4}));
+    let server_side = ["apply", "--server-side", "-f", "-", "--force-conflicts"];
+    let (applied, said) = env.kubectl(&server_side[..4], &new);
+    let conflict = "conflict with \"kubectl-client-side-apply\"";
+    assert!(!applied && said.contains(conflict), "{said}");
+    assert!(said.contains(".spec.size"), "{said}");
+    let (applied, said) = env.kubectl(&server_side, &new);
+    assert!(applied, "{said}");
+    let hub = path(MEMCACHED, &MEMCACHED.hub, "default", "moved");
+    let spec = env.get(&hub).await.expect("the object")["spec"].clone();
+    assert_eq!(spec, json!({"replicas": 4}));
+    // From then on without force.
+    let newer = object(MEMCACHED, &MEMCACHED.hub, "moved", json!({"replicas": 5}));
+    let (applied, said) = env.kubectl(&server_side[..4], &newer);
+    assert!(applied, "{said}");
+    env.delete(&hub).await.expect("deleted");
+}
+
+/// kubectl computes what to remove from the manifest that was applied before, with the names of its version,
+/// and sends the patch in the version of the new manifest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_field_that_kubectl_drops_with_the_change_of_version_stays_unless_it_is_null() {
+    const ELASTICWEB: &Kind = &elasticweb::KIND;
+    let env = BOTH_VERSIONS.test_env().await;
+    let (spoke, hub) = (&ELASTICWEB.spoke, &ELASTICWEB.hub);
+    let original = |name, total| {
+        let spec = json!({"image": "nginx:1", "port": 30100, "singlePodsQPS": 100});
+        let mut made = object(ELASTICWEB, spoke, name, spec);
+        if let Some(total) = total {
+            made["spec"]["totalQPS"] = json!(total);
+        }
+        made
+    };
+    let mut new = json!({"image": "nginx:1", "capacity": {"perPodQPS": 100}});
+    new["service"] = json!({"nodePort": 30100});
+    let apply = |manifest: &Value| {
+        let (applied, said) = env.kubectl(&["apply", "-f", "-"], manifest);
+        assert!(applied && said.contains("configured"), "{said}");
+    };
+    let target = async |name| {
+        let stored = env.get(&path(ELASTICWEB, hub, "default", name)).await;
+        stored.expect("the object")["spec"]["capacity"]["targetQPS"].clone()
+    };
+
+    let (created, said) = env.kubectl(&["apply", "-f", "-"], &original("drops", Some(300)));
+    assert!(created, "{said}");
+    let dropped = object(ELASTICWEB, hub, "drops", new.clone());
+    apply(&dropped);
+    assert_eq!(target("drops").await, 300, "kubectl removes it by itself");
+    let mut null = dropped;
+    null["spec"]["capacity"]["targetQPS"] = Value::Null;
+    apply(&null);
+    assert_eq!(target("drops").await, Value::Null);
+
+    // The other way: first without the field in the original version.
+    let (created, said) = env.kubectl(&["apply", "-f", "-"], &original("steps", Some(300)));
+    assert!(created, "{said}");
+    apply(&original("steps", None));
+    apply(&object(ELASTICWEB, hub, "steps", new));
+    assert_eq!(target("steps").await, Value::Null);
+    for name in ["drops", "steps"] {
+        let own = path(ELASTICWEB, hub, "default", name);
+        env.delete(&own).await.expect("deleted");
+    }
 }
