@@ -232,7 +232,7 @@ test-binaries:
 
 .PHONY: third-party-programs
 third-party-programs: local-kubernetes
-	@for module in prometheus collector opm operator-sdk helm kubeconform; do \
+	@for module in prometheus collector opm operator-sdk helm kubeconform flux; do \
 		hack/build-go.sh hack/$$module >/dev/null || exit; done
 
 .PHONY: test-nightly

@@ -11,6 +11,7 @@ mod elasticweb;
 mod events;
 mod features;
 mod field_conflicts;
+mod flux;
 mod granted;
 mod large_objects;
 mod liar;

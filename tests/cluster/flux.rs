@@ -1,0 +1,130 @@
+//! The product beside Flux: the libraries of kustomize-controller apply, wait, compare and prune.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::webhooks;
+use testkit::{ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, TestEnv, built, is_ready};
+
+const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
+
+/// One object of each kind, as a repository has it: in the original version, or in the new one, with labels.
+fn folder(namespace: &str, is_new: bool, label: &str) -> Vec<Value> {
+    let specs = match is_new {
+        false => [
+            ("v1alpha1", json!({"size": 2})),
+            ("v1alpha1", json!({"count": 2})),
+            (
+                "v1",
+                json!({"image": "nginx:1", "port": 30110, "singlePodsQPS": 10, "totalQPS": 20}),
+            ),
+            ("v1alpha1", json!({"size": 2})),
+        ],
+        true => [
+            (
+                "v1",
+                json!({"replicas": 1, "memory": 128, "service": {"enabled": true}}),
+            ),
+            ("v1", json!({"replicas": 1, "service": {}})),
+            (
+                "v2",
+                json!({
+                    "image": "nginx:1", "service": {"nodePort": 30110},
+                    "capacity": {"perPodQPS": 10, "targetQPS": 10},
+                }),
+            ),
+            (
+                "v1",
+                json!({"replicas": 1, "scheduling": {"tolerations": [{"operator": "Exists"}]}}),
+            ),
+        ],
+    };
+    let object = |(kind, (version, spec)): (Kind, (&str, Value))| {
+        let mut object = kind.object(kind.plural, spec);
+        let group = kind.api_version.split('/').next().unwrap_or_default();
+        object["apiVersion"] = json!(format!("{group}/{version}"));
+        object["metadata"]["namespace"] = json!(namespace);
+        object["metadata"]["labels"] = json!({"app": label});
+        object
+    };
+    KINDS.into_iter().zip(specs).map(object).collect()
+}
+
+/// Runs one command of hack/flux; returns whether it succeeded, and its output.
+fn flux(env: &TestEnv, command: &str, objects: &[Value]) -> (bool, String) {
+    let mut child = Command::new(built("hack/flux").join("flux"))
+        .arg(command)
+        .env("KUBECONFIG", env.kubeconfig())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("flux starts");
+    let objects: Vec<String> = objects.iter().map(Value::to_string).collect();
+    let mut input = child.stdin.take().expect("a pipe");
+    input
+        .write_all(objects.join("\n---\n").as_bytes())
+        .expect("read");
+    drop(input);
+    let output = child.wait_with_output().expect("flux ends");
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    println!("$ flux {command}\n{text}");
+    (output.status.success(), text)
+}
+
+/// Runs a command whose lines all have this action.
+fn all_are(env: &TestEnv, command: &str, objects: &[Value], action: &str) {
+    let (succeeded, text) = flux(env, command, objects);
+    let is_so = text.lines().all(|line| line.ends_with(action));
+    assert!(succeeded && is_so, "flux {command}: {text}");
+    assert_eq!(text.lines().count(), objects.len(), "{text}");
+}
+
+#[tokio::test]
+async fn flux_applies_waits_finds_drift_changes_versions_and_prunes() {
+    let (_turn, env) = webhooks::test_env("flux", &[]).await;
+    let new = folder(&env.namespace, true, "new");
+    all_are(&env, "apply", &new, "created");
+    wait(&env, &new).await;
+    all_are(&env, "diff", &new, "unchanged");
+    all_are(&env, "apply", &new, "unchanged");
+
+    // What somebody changed by hand is found and put right.
+    env.patch(
+        HELLO_WORLD,
+        HELLO_WORLD.plural,
+        json!({"spec": {"size": 3}}),
+    )
+    .await
+    .expect("changed");
+    let (succeeded, found) = flux(&env, "diff", &new);
+    assert!(succeeded && found.contains("HelloWorld") && found.contains("configured"));
+    let (succeeded, _) = flux(&env, "apply", &new);
+    assert!(succeeded);
+    all_are(&env, "diff", &new, "unchanged");
+
+    // The repository's history is rolled back to the original version, and forward again.
+    for (is_new, label) in [(false, "old"), (true, "new")] {
+        let objects = folder(&env.namespace, is_new, label);
+        all_are(&env, "apply", &objects, "configured");
+        wait(&env, &objects).await;
+        all_are(&env, "diff", &objects, "unchanged");
+    }
+    all_are(&env, "delete", &new, "deleted");
+    for kind in KINDS {
+        env.until_gone(kind, kind.plural).await;
+    }
+}
+
+/// Waits as kustomize-controller does with `wait: true`: then all are ready.
+async fn wait(env: &TestEnv, objects: &[Value]) {
+    let (succeeded, text) = flux(env, "wait", objects);
+    assert!(succeeded, "{text}\n{}", env.log());
+    for kind in KINDS {
+        let object = env.get(kind, kind.plural).await.expect("it");
+        assert!(is_ready(&object), "{object:#}");
+    }
+}
