@@ -5,6 +5,7 @@ go 1.26.3
 require (
 	github.com/fluxcd/cli-utils v1.2.1
 	github.com/fluxcd/pkg/ssa v0.76.0
+	github.com/yuin/gopher-lua v1.1.2
 	k8s.io/apimachinery v0.36.3
 	sigs.k8s.io/controller-runtime v0.24.1
 )

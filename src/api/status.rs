@@ -13,7 +13,8 @@ use quartet_versions::limits::{INT64_MAX, NAME, NAME_MAX};
 pub struct Status {
     /// Conditions of the instance, e.g. for `kubectl wait --for=condition=Ready`. Ready: the
     /// current generation is rolled out and available. Available: enough pods are ready.
-    /// Progressing: a rollout is in progress. Degraded: an error needs attention.
+    /// Progressing: a rollout is in progress. Degraded: an error needs attention. Stalled and
+    /// Reconciling, only while true: an error needs attention; not ready yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = CONDITIONS_MAX), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -84,7 +85,8 @@ pub struct Condition {
     /// Status of the condition: True, False or Unknown.
     #[schemars(extend("enum" = ["True", "False", "Unknown"]))]
     pub status: String,
-    /// Type of the condition in CamelCase: Ready, Available, Progressing or Degraded.
+    /// Type of the condition in CamelCase: Ready, Available, Progressing, Degraded, Stalled or
+    /// Reconciling.
     #[serde(rename = "type")]
     #[schemars(length(min = 1, max = 316), regex(pattern = CONDITION_TYPE))]
     pub type_: String,

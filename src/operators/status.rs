@@ -7,6 +7,10 @@
 //! | `Available` | enough pods are available, of any generation | good |
 //! | `Progressing` | the children are changing to match the spec | neither |
 //! | `Degraded` | a problem prevents that, and waiting does not solve it | bad |
+//! | `Stalled` | the same, for kstatus; absent otherwise | bad |
+//! | `Reconciling` | `Ready` is false and it is not `Stalled`, for kstatus; absent otherwise | neither |
+//!
+//! kstatus is the library by which Flux and Helm decide whether an object is done (`sigs.k8s.io/cli-utils`).
 //!
 //! A problem that may be transient (a failed write, a child that is being deleted, a pod that
 //! does not start) sets `Ready` to false at once, and `Degraded` to true if it persists.
@@ -36,8 +40,12 @@ pub const AVAILABLE: &str = "Available";
 pub const PROGRESSING: &str = "Progressing";
 /// Condition type: there is a problem that waiting does not solve.
 pub const DEGRADED: &str = "Degraded";
-/// The condition types of this operator.
+/// The condition types that every status has.
 pub const TYPES: [&str; 4] = [READY, AVAILABLE, PROGRESSING, DEGRADED];
+/// Condition type, present only while true: as [`DEGRADED`], in the words of kstatus.
+pub const STALLED: &str = "Stalled";
+/// Condition type, present only while true: not ready yet, and not [`STALLED`], in the words of kstatus.
+pub const RECONCILING: &str = "Reconciling";
 
 /// Longest message of a condition, in bytes.
 pub const MESSAGE_MAX: usize = 1024;
@@ -169,17 +177,26 @@ fn conditions(resource: &Resource, desired: &Summary, observed: &Observed) -> Ve
             .or_else(|| failing_pods.map(|pods| pods.problem))
             .or_else(|| not_ready(observed)),
     };
-    let condition = |type_, finding| changed_condition(resource, type_, finding, &observed.now);
+    let (ready, degraded) = (inputs.ready(), inputs.degraded());
+    let for_kstatus = match (ready.0, degraded.0) {
+        (_, "True") => Some((STALLED, degraded.clone())),
+        ("False", _) => Some((RECONCILING, ("True", ready.1.clone()))),
+        _ => None,
+    };
     let ours = [
-        condition(READY, inputs.ready()),
-        condition(AVAILABLE, inputs.available()),
-        condition(PROGRESSING, inputs.progressing()),
-        condition(DEGRADED, inputs.degraded()),
+        (READY, ready),
+        (AVAILABLE, inputs.available()),
+        (PROGRESSING, inputs.progressing()),
+        (DEGRADED, degraded),
     ];
+    let ours = ours.into_iter().chain(for_kstatus);
+    let ours =
+        ours.map(|(type_, finding)| changed_condition(resource, type_, finding, &observed.now));
+    let is_ours = |type_: &str| TYPES.contains(&type_) || [STALLED, RECONCILING].contains(&type_);
     // Those of other controllers stay.
     let stored = resource.status.conditions.iter();
-    let theirs = stored.filter(|it| !TYPES.contains(&&*it.type_)).cloned();
-    let all = ours.into_iter().chain(theirs);
+    let theirs = stored.filter(|it| !is_ours(&it.type_)).cloned();
+    let all = ours.chain(theirs);
     all.take(CONDITIONS_MAX.into()).collect()
 }
 

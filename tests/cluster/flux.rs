@@ -6,7 +6,9 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::webhooks;
-use testkit::{ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, TestEnv, built, is_ready};
+use testkit::{
+    ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, TestEnv, built, condition, is_ready,
+};
 
 const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
 
@@ -55,7 +57,7 @@ fn folder(namespace: &str, is_new: bool, label: &str) -> Vec<Value> {
 /// Runs one command of hack/flux; returns whether it succeeded, and its output.
 fn flux(env: &TestEnv, command: &str, objects: &[Value]) -> (bool, String) {
     let mut child = Command::new(built("hack/flux").join("flux"))
-        .arg(command)
+        .args(command.split(' '))
         .env("KUBECONFIG", env.kubeconfig())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -127,4 +129,84 @@ async fn wait(env: &TestEnv, objects: &[Value]) {
         let object = env.get(kind, kind.plural).await.expect("it");
         assert!(is_ready(&object), "{object:#}");
     }
+}
+
+/// What kstatus and the script of docs/gitops.md say of one object.
+fn health(env: &TestEnv, object: Value) -> (String, String) {
+    let page = include_str!("../../docs/gitops.md");
+    let script = page.split("```lua\n").nth(1).expect("a script");
+    let script = script.split("```").next().expect("its end");
+    let file = std::env::temp_dir().join(format!("health-{}.lua", std::process::id()));
+    std::fs::write(&file, script).expect("written");
+    let health = format!("health {}", file.display());
+    let [kstatus, argo] = ["status", &health].map(|command| {
+        let (succeeded, said) = flux(env, command, std::slice::from_ref(&object));
+        assert!(succeeded, "{said}");
+        said.trim()
+            .rsplit(' ')
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    });
+    std::fs::remove_file(file).expect("removed");
+    (kstatus, argo)
+}
+
+#[tokio::test]
+async fn health_checks_say_what_the_conditions_say() {
+    let mut env = TestEnv::without_manager("health").await;
+    let is = |(kstatus, argo): (String, String), wanted: [&str; 2]| {
+        assert_eq!([&*kstatus, &*argo], wanted);
+    };
+    let created = env
+        .apply(&MEMCACHED.object("done", json!({"size": 1})))
+        .await;
+    is(
+        health(&env, created.expect("applied")),
+        ["InProgress", "Progressing"],
+    );
+
+    // A child of that name is another's.
+    let theirs = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "taken"},
+        "spec": {
+            "replicas": 0, "selector": {"matchLabels": {"app": "theirs"}},
+            "template": {
+                "metadata": {"labels": {"app": "theirs"}},
+                "spec": {"containers": [{"name": "a", "image": "a"}]},
+            },
+        },
+    });
+    env.apply(&theirs).await.expect("applied");
+    for name in ["taken", "paused", "leaving"] {
+        let mut made = MEMCACHED.object(name, json!({"size": 1}));
+        if name == "paused" {
+            let paused = json!({"quartet-operator.example.com/paused": "true"});
+            made["metadata"]["annotations"] = paused;
+        }
+        if name == "leaving" {
+            made["metadata"]["finalizers"] = json!(["example.com/wait"]);
+        }
+        env.apply(&made).await.expect("applied");
+    }
+    env.start_manager(&[]);
+    let done = env.until_ready(MEMCACHED, "done").await;
+    is(health(&env, done.clone()), ["Current", "Healthy"]);
+    let mut changed = done;
+    changed["metadata"]["generation"] = json!(2);
+    is(health(&env, changed), ["InProgress", "Progressing"]);
+    let taken = env.until_degraded(MEMCACHED, "taken", "NameConflict").await;
+    is(health(&env, taken), ["Failed", "Degraded"]);
+    let paused = env.until(MEMCACHED, "paused", "Paused", |it| {
+        condition(it, "Ready").is_some_and(|ready| ready["reason"] == "Paused")
+    });
+    is(health(&env, paused.await), ["InProgress", "Suspended"]);
+    env.until_ready(MEMCACHED, "leaving").await;
+    env.delete(MEMCACHED, "leaving").await;
+    let leaving = env.get(MEMCACHED, "leaving").await.expect("it");
+    assert_eq!(health(&env, leaving).0, "Terminating");
+    let released = json!({"metadata": {"finalizers": null}});
+    env.patch(MEMCACHED, "leaving", released)
+        .await
+        .expect("released");
 }

@@ -107,7 +107,7 @@ fn fault_42_a_name_that_is_anothers_is_told() {
     assert_eq!(told(&status, "Available"), ("False", "NameConflict"));
     // All conditions tell the same.
     let told = status.conditions.iter().map(|it| it.message.as_str());
-    assert_eq!(told.collect::<Vec<_>>(), ["is taken"; 4]);
+    assert_eq!(told.collect::<Vec<_>>(), ["is taken"; 5]);
 }
 
 #[test]
