@@ -171,7 +171,7 @@ impl Document {
                 self.add(line, Action::Apply(text.to_owned()));
             }
             // Parts of files, and what nobody types.
-            ("yaml" | "rust" | "rust,no_run" | "mermaid" | "text" | "json", None)
+            ("yaml" | "rust" | "rust,no_run" | "mermaid" | "text" | "json" | "lua", None)
                 if !text.lines().any(|line| line.starts_with("$ ")) => {}
             _ => self.unknown.push((line, info.to_owned())),
         }
