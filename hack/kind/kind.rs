@@ -5,10 +5,11 @@ use quartet_versions::{FieldMapping, Kind, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::workload::ReplicatedWorkload;
-use crate::api::{BRAND, Status};
-use crate::operators::operand::{Operand, OperandImage, Settings, ValidationError};
-use crate::operators::plan::{Plan, WorkloadDefaults};
+use quartet_workload::api::workload::ReplicatedWorkload;
+use super::BRAND;
+use quartet_workload::api::Status;
+use quartet_workload::operand::{Operand, OperandImage, Settings, ValidationError};
+use quartet_workload::plan::{Plan, WorkloadDefaults};
 
 /// The original version.
 pub mod v1alpha1 {
