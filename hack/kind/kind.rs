@@ -2,14 +2,14 @@
 
 use kube::CustomResource;
 use quartet_versions::{FieldMapping, Kind, Version};
+use quartet_workload::api::Status;
+use quartet_workload::api::workload::ReplicatedWorkload;
+use quartet_workload::operand::{Operand, OperandImage, Settings, ValidationError};
+use quartet_workload::plan::{Plan, WorkloadDefaults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use quartet_workload::api::workload::ReplicatedWorkload;
 use super::BRAND;
-use quartet_workload::api::Status;
-use quartet_workload::operand::{Operand, OperandImage, Settings, ValidationError};
-use quartet_workload::plan::{Plan, WorkloadDefaults};
 
 /// The original version.
 pub mod v1alpha1 {

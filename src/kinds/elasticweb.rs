@@ -1,18 +1,19 @@
 //! ElasticWeb (`elasticweb.example.com`): as many pods of the user's image as its queries per second need,
 //! behind a NodePort Service. Both versions of the type, and the plan of the children.
 
-use super::BRAND;
+use kube::CustomResource;
+use quartet_versions::limits::{IMAGE_MAX, VISIBLE};
+use quartet_versions::replicas::pods_for;
+use quartet_versions::{FieldMapping, Kind, Version};
 use quartet_workload::api::status::QpsStatus;
 use quartet_workload::api::workload::PodSecurity;
 use quartet_workload::api::workload::{NodePortService, Workload};
 use quartet_workload::operand::{Operand, OperandImage, Settings, ValidationError};
 use quartet_workload::plan::{Image, Plan, WorkloadDefaults, invalid, replicas_within_limit};
-use kube::CustomResource;
-use quartet_versions::limits::{IMAGE_MAX, VISIBLE};
-use quartet_versions::replicas::pods_for;
-use quartet_versions::{FieldMapping, Kind, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::BRAND;
 
 /// The original version.
 pub mod v1 {
