@@ -16,8 +16,10 @@ COPY Cargo.toml Cargo.lock ./
 COPY crates/applied/Cargo.toml crates/applied/
 COPY crates/http/Cargo.toml crates/http/
 COPY crates/lease/Cargo.toml crates/lease/
+COPY crates/runtime/Cargo.toml crates/runtime/
 COPY crates/versions/Cargo.toml crates/versions/
 COPY crates/webhook/Cargo.toml crates/webhook/
+COPY crates/workload/Cargo.toml crates/workload/
 COPY tools/bench/Cargo.toml tools/bench/
 COPY tools/devcluster/Cargo.toml tools/devcluster/
 COPY tools/faultproxy/Cargo.toml tools/faultproxy/
@@ -27,7 +29,7 @@ RUN mkdir -p src/bin/generate benches/pure tests && \
     for main in src/main.rs src/bin/generate/main.rs benches/pure/main.rs tests/cluster_audit.rs; do \
         echo 'fn main() {}' >"$main"; \
     done && \
-    for library in . crates/applied crates/http crates/lease crates/versions crates/webhook tools/bench tools/devcluster tools/faultproxy tools/modelapi tools/testkit; do \
+    for library in . crates/applied crates/http crates/lease crates/runtime crates/versions crates/webhook crates/workload tools/bench tools/devcluster tools/faultproxy tools/modelapi tools/testkit; do \
         mkdir -p "$library/src" && touch "$library/src/lib.rs"; \
     done && \
     cargo build --locked --release --package quartet-operator --bin manager

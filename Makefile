@@ -155,7 +155,7 @@ manifests: ## Write every generated file from the Rust types.
 kind: ## Write a new operator, e.g. KIND=Redis GROUP=cache.example.com; PLURAL, SHORT and IMAGE are optional.
 	KIND='$(KIND)' GROUP='$(GROUP)' PLURAL='$(PLURAL)' SHORT='$(SHORT)' IMAGE='$(IMAGE)' hack/kind.sh
 	$(MAKE) --no-print-directory manifests
-	UPDATE_GOLDEN=1 cargo test --locked --workspace --lib -- operators::tests::golden explorer::campaign::writes
+	UPDATE_GOLDEN=1 cargo test --locked --workspace --lib --test explorer -- tests::workload::golden campaign::writes
 
 .PHONY: generate
 generate: manifests ## Same as manifests. Rust needs no generated DeepCopy code.
@@ -273,7 +273,7 @@ test-dockerfile: ## Build the Dockerfile without a network, with this machine's 
 .PHONY: explore
 explore: ## Test faults at every step, in process: PLANS=all, PLANS=100000 from SEED=2 on, or one PLAN='…'.
 	PLANS='$(PLANS)' SEED='$(SEED)' PLAN='$(PLAN)' \
-	  cargo test --locked --workspace --profile explore --lib explorer::campaign::explore -- \
+	  cargo test --locked --workspace --profile explore --test explorer campaign::explore -- \
 	  --exact --ignored --nocapture
 
 .PHONY: explore-mutants

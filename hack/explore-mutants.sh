@@ -34,9 +34,9 @@ apply() { GIT_CEILING_DIRECTORIES=$folder git -C "$copy" apply "${@:2}" "$PWD/te
 # run MUTANT: whether the oracles report it. All mutants share a target folder, so that only the product is
 # built again.
 run() {
-    local test=explorer::campaign::mutants::each_oracle_reports_its_mutants_and_not_the_product
+    local test=campaign::mutants::each_oracle_reports_its_mutants_and_not_the_product
     (cd "$copy" && MUTANT=$1 CARGO_TARGET_DIR=$folder \
-        cargo test --locked --workspace --lib "$test" -- --exact) >"$folder/$1.log" 2>&1 &&
+        cargo test --locked --workspace --test explorer "$test" -- --exact) >"$folder/$1.log" 2>&1 &&
         grep -q '^test result: ok. 1 passed' "$folder/$1.log"
 }
 

@@ -50,8 +50,8 @@ if contains "$prelude" "$Kind" || grep -qw "$Kind" <<<"$(grep -hv '^ *//' hack/k
     refuse "KIND: '$Kind' is a name that its own files need"
 fi
 # A test looks for the names of kinds in other code.
-! grep -rqE --include='*.rs' --exclude=tests.rs --exclude-dir={tests,explorer} \
-    "[=!]= \"$Kind\"|\"$Kind\" (=>|\|)" src || refuse "KIND: the code calls something else '$Kind'"
+! grep -rqE --include='*.rs' --exclude=tests.rs --exclude-dir=tests \
+    "[=!]= \"$Kind\"|\"$Kind\" (=>|\|)" src crates || refuse "KIND: the code calls something else '$Kind'"
 
 # plural_of WORD: sets plural.
 plural_of() {

@@ -31,8 +31,8 @@ wanted() { [ ${#stages[@]} = 0 ] || case " ${stages[*]} " in *" $1 "*) true ;; *
 
 say "the seed of this run: NIGHTLY_SEED=$seed"
 ! wanted rollout || stage rollout 15 make test-rollout RESTARTS=100
-# In the libraries every ignored test is an exploration; in the other binaries they are stages.
-! wanted explorations || stage explorations 60 cargo test --release --locked --workspace --lib -- --ignored
+# In the libraries and the explorer every ignored test is an exploration; elsewhere they are stages.
+! wanted explorations || stage explorations 60 cargo test --release --locked --workspace --lib --test explorer -- --ignored
 ! wanted image || stage image 30 make test-image
 ! wanted faults || stage faults 60 make test-faults
 ! wanted previous || stage previous 30 make test-previous

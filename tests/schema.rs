@@ -12,14 +12,14 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Error};
-use quartet_operator::api::Status;
 use quartet_operator::kinds::OPERATORS;
-use quartet_operator::operators::{Operator, Resource, SERVICE, Settings};
 use quartet_operator::packaging::{crd, kinds, sample};
 use quartet_versions::conversion::hub_spec;
 use quartet_versions::limits::{LABEL, NAME, QUALIFIED_NAME, VISIBLE};
 use quartet_versions::rules;
 use quartet_versions::{Kind, Version};
+use quartet_workload::api::Status;
+use quartet_workload::{Operator, Resource, SERVICE, Settings};
 use serde_json::{Map, Value, json};
 use testkit::Limit;
 use tokio::sync::OnceCell;

@@ -1,11 +1,11 @@
 //! Calls of the API server as the webhooks get them, and resources as a reconcile has them.
 
 use prometheus_client::registry::Registry;
-use quartet_operator::api::status::Status;
 use quartet_operator::kinds::OPERATORS;
-use quartet_operator::operators::{Operator, Resource};
 use quartet_operator::packaging::sample;
 use quartet_webhook::{Handlers, Metrics, paths};
+use quartet_workload::api::status::Status;
+use quartet_workload::{Operator, Resource};
 use serde_json::{Value, json};
 
 const UID: &str = "7c7b0c3e-8a7e-4d0c-9a55-0d9a5e6f1b2c";

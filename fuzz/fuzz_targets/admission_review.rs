@@ -9,7 +9,7 @@ use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use prometheus_client::registry::Registry;
 use quartet_operator::kinds::OPERATORS;
-use quartet_operator::operators::Settings;
+use quartet_workload::Settings;
 use quartet_operator_fuzz::resources::{Sample, resource};
 use quartet_operator_fuzz::{is_json, reviews};
 use quartet_versions::conversion::{convert, hub_spec};

@@ -5,7 +5,7 @@
 use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use quartet_operator::kinds::OPERATORS;
-use quartet_operator::operators::{Operator, Resource, Settings, ValidationError};
+use quartet_workload::{Operator, Resource, Settings, ValidationError};
 use quartet_operator_fuzz::{is_json, resources};
 use serde_json::Value;
 

@@ -4,7 +4,7 @@
 
 use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
-use quartet_operator::api::DATA_ANNOTATION;
+use quartet_operator::kinds::DATA_ANNOTATION;
 use quartet_operator::kinds::OPERATORS;
 use quartet_operator_fuzz::{is_json, resources};
 use quartet_versions::conversion::{

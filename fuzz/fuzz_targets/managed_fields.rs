@@ -5,7 +5,7 @@
 
 use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use quartet_operator::operators::Settings;
+use quartet_workload::Settings;
 use quartet_operator_fuzz::controllers::{absorb, adopt, desired, observed};
 use quartet_operator_fuzz::{is_json, json, resources};
 use serde_json::{Map, Value, json};

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use kube::core::WatchEvent;
 use kube::runtime::watcher::Error;
 use quartet_applied::{absorb, fingerprint};
-use quartet_operator::api::BRAND;
-use quartet_operator::controller::cache::cached::{CachedChild, CachedPod, CachedResource};
-use quartet_operator::controller::cache::decode::Received;
-use quartet_operator::controller::cache::store::Store;
-use quartet_operator::controller::legacy::adoption;
-use quartet_operator::controller::object::Object;
+use quartet_operator::kinds::BRAND;
+use quartet_runtime::cache::cached::{CachedChild, CachedPod, CachedResource};
+use quartet_runtime::cache::decode::Received;
+use quartet_runtime::cache::store::Store;
+use quartet_operator::legacy::LEGACY;
+use quartet_runtime::object::Object;
 use quartet_operator::kinds::OPERATORS;
 use quartet_operator::kinds::memcached::KIND;
-use quartet_operator::operators::owned_by;
+use quartet_workload::owned_by;
 use serde_json::Value;
 
 /// The result of processing watch lines.
@@ -32,10 +32,10 @@ pub fn follow(lines: &[&[u8]]) -> Followed {
     let resource = |object: &Value| CachedResource::decode(&KIND, object);
     follow_as(lines, resource, &mut followed);
     for owned in owned_by(OPERATORS) {
-        let child = |object: &Value| CachedChild::decode(owned.kind, object);
+        let child = |object: &Value| CachedChild::decode(&BRAND, owned.kind, object);
         follow_as(lines, child, &mut followed);
     }
-    follow_as(lines, CachedPod::decode, &mut followed);
+    follow_as(lines, |object| CachedPod::decode(&BRAND, object), &mut followed);
     followed.cached.sort();
     followed
 }
@@ -90,7 +90,7 @@ pub fn desired(body: &Value) -> u64 {
 
 /// The JSON patch that adopts the fields of the original manager of `object`.
 pub fn adopt(object: &Value, manager: &str, owner_uid: &str) -> Option<Value> {
-    adoption::patch(object, manager, owner_uid)
+    (LEGACY.adoption)(object, manager, owner_uid)
 }
 
 /// The JSON patch that takes ownership of the list in the API server's error.

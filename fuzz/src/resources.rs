@@ -2,9 +2,9 @@
 //! outside them, and of wrong types. The bounds are those of the schema, so that a new field is fuzzed at once.
 
 use arbitrary::{Result, Unstructured};
-use quartet_operator::api::DATA_ANNOTATION;
+use quartet_operator::kinds::DATA_ANNOTATION;
 use quartet_operator::kinds::OPERATORS;
-use quartet_operator::operators::{Operator, Resource};
+use quartet_workload::{Operator, Resource};
 use quartet_versions::conversion::hub_spec;
 use quartet_versions::limits::{QUALIFIED_NAME, QUALIFIED_NAME_MAX, VISIBLE, allows};
 use quartet_versions::{Kind, Version};

@@ -2,13 +2,14 @@
 
 use kube::CustomResource;
 use quartet_versions::{FieldMapping, Kind, Version};
+use quartet_workload::api::Status;
+use quartet_workload::api::workload::ReplicatedWorkload;
+use quartet_workload::operand::{Operand, OperandImage, Settings, ValidationError};
+use quartet_workload::plan::{Plan, WorkloadDefaults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::workload::ReplicatedWorkload;
-use crate::api::{BRAND, Status};
-use crate::operators::operand::{Operand, OperandImage, Settings, ValidationError};
-use crate::operators::plan::{Plan, WorkloadDefaults};
+use super::BRAND;
 
 /// The original version.
 pub mod v1alpha1 {

@@ -2,7 +2,7 @@ use super::*;
 use quartet_webhook::limits::{CALL_BYTES, FREE_BYTES, WEBHOOKS};
 
 use crate::kinds::OPERATORS;
-use crate::operators::owned_by;
+use quartet_workload::owned_by;
 
 /// Memory limit of the container in our manifests.
 const CONTAINER_LIMIT: usize = 288 * MIB;

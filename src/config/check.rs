@@ -11,8 +11,8 @@ use super::flags::{Flags, SERVING_CERTS};
 use super::values::{CertMode, LogFormat};
 use crate::certificates::Files;
 use crate::kinds::OPERATORS;
-use crate::operators::{Operator, Settings};
 use quartet_webhook::TlsVersion;
+use quartet_workload::{Operator, Settings};
 
 /// A valid configuration.
 #[derive(Clone)]

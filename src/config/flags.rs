@@ -11,8 +11,8 @@ use tracing::level_filters::LevelFilter;
 use super::address::OptionalAddress;
 use super::scaffold::ScaffoldFlags;
 use super::values::{BOOL, CertMode, GoBool, LogFormat, log_level};
-use crate::operators::settings::MAX_REPLICAS;
 use quartet_webhook::TlsVersion;
+use quartet_workload::MAX_REPLICAS;
 
 /// Where OLM and the scaffold mount the certificate Secret: controller-runtime's default.
 pub const SERVING_CERTS: &str = "/tmp/k8s-webhook-server/serving-certs";

@@ -1,19 +1,19 @@
 //! ElasticWeb (`elasticweb.example.com`): as many pods of the user's image as its queries per second need,
 //! behind a NodePort Service. Both versions of the type, and the plan of the children.
 
-use crate::api::BRAND;
-use crate::api::status::QpsStatus;
-use crate::api::workload::PodSecurity;
-use crate::api::workload::{NodePortService, Workload};
-use crate::operators::operand::{Operand, OperandImage, Settings, ValidationError};
-use crate::operators::plan::{Image, Plan, WorkloadDefaults, invalid, replicas_within_limit};
 use kube::CustomResource;
 use quartet_versions::limits::{IMAGE_MAX, VISIBLE};
 use quartet_versions::replicas::pods_for;
 use quartet_versions::{FieldMapping, Kind, Version};
+use quartet_workload::api::status::QpsStatus;
+use quartet_workload::api::workload::PodSecurity;
+use quartet_workload::api::workload::{NodePortService, Workload};
+use quartet_workload::operand::{Operand, OperandImage, Settings, ValidationError};
+use quartet_workload::plan::{Image, Plan, WorkloadDefaults, invalid, replicas_within_limit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+
+use super::BRAND;
 
 /// The original version.
 pub mod v1 {
@@ -157,10 +157,5 @@ impl Operand for ElasticWeb {
             service: Some(spec.service.into()),
             ..Plan::new(&DEFAULTS, replicas, Image::Users(spec.image), spec.workload)
         })
-    }
-
-    fn per_pod_qps(&self, spec: &Value) -> Option<i64> {
-        let queries = spec.pointer("/capacity/perPodQPS").and_then(Value::as_i64);
-        Some(queries.unwrap_or(0))
     }
 }

@@ -1,15 +1,17 @@
 //! Memcached (`cache.example.com`): servers and, for client-side hashing, a headless Service. Both versions
 //! of the type, and the plan of the children.
 
-use crate::api::workload::ReplicatedWorkload;
-use crate::api::{BRAND, Status};
-use crate::operators::operand::{Operand, OperandImage, Settings, ValidationError};
-use crate::operators::plan::{Plan, ServicePlan, WorkloadDefaults};
 use kube::CustomResource;
 use quartet_versions::validation::ServiceName;
 use quartet_versions::{FieldMapping, Kind, Version};
+use quartet_workload::api::Status;
+use quartet_workload::api::workload::ReplicatedWorkload;
+use quartet_workload::operand::{Operand, OperandImage, Settings, ValidationError};
+use quartet_workload::plan::{Plan, ServicePlan, WorkloadDefaults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::BRAND;
 
 /// The original version.
 pub mod v1alpha1 {

@@ -1,14 +1,16 @@
 //! Nginx (`proxy.example.com`): nginx servers and, if the spec has one, a Service. Both versions of the type,
 //! and the plan of the children.
 
-use crate::api::workload::{ReplicatedWorkload, ServiceSpec, null_as_empty};
-use crate::api::{BRAND, Status};
-use crate::operators::operand::{Operand, OperandImage, Settings, ValidationError};
-use crate::operators::plan::{Plan, WorkloadDefaults};
 use kube::CustomResource;
 use quartet_versions::{FieldMapping, Kind, Version};
+use quartet_workload::api::Status;
+use quartet_workload::api::workload::{ReplicatedWorkload, ServiceSpec, null_as_empty};
+use quartet_workload::operand::{Operand, OperandImage, Settings, ValidationError};
+use quartet_workload::plan::{Plan, WorkloadDefaults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::BRAND;
 
 /// The original version.
 pub mod v1alpha1 {

@@ -14,7 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::cluster::Clients;
 use crate::config::Config;
-use crate::controller::{self, ControllersError, Leadership, Metrics, Options};
+use crate::kinds::BRAND;
+use crate::legacy::LEGACY;
+use quartet_runtime::{ControllersError, Leadership, Metrics, Options};
 
 /// Time limit for the release of the lease. If it fails, other replicas wait until the lease expires,
 /// as after a crash.
@@ -45,7 +47,9 @@ pub(super) fn run(
     let options = Options {
         client: clients.calls.clone(),
         watch_client: clients.watches.clone(),
+        brand: &BRAND,
         operators: config.operators.clone(),
+        legacy: LEGACY,
         settings: config.settings.clone(),
         workers: config.max_concurrent_reconciles,
         max_concurrent_rollouts: config.max_concurrent_rollouts,
@@ -55,7 +59,7 @@ pub(super) fn run(
         leadership: leadership.unwrap_or_else(Leadership::sole),
     };
     async move {
-        let controllers = controller::run(options, stop.cancelled_owned());
+        let controllers = quartet_runtime::run(options, stop.cancelled_owned());
         match election {
             Some(election) => run_elected(election, controllers).await,
             None => Ok(controllers.await?),

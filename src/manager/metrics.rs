@@ -127,9 +127,9 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::controller::Metrics;
-    use crate::controller::metrics::{ConditionView, VisitConditions};
-    use crate::operators::tests::kinds;
+    use crate::tests::workload::kinds;
+    use quartet_runtime::Metrics;
+    use quartet_runtime::metrics::{ConditionView, VisitConditions};
 
     async fn status(served: &Arc<Served>) -> (StatusCode, Response) {
         let response = scrape(State(Arc::clone(served)), HeaderMap::new()).await;

@@ -14,11 +14,12 @@ use super::kinds::{crd_names, kinds};
 use super::manifest::{Manifest, ManifestError};
 use super::template;
 use crate::certificates::{Registered, SECRET, registered_rights, secret_rights};
-use crate::controller::rights;
 use crate::kinds::OPERATORS;
+use crate::legacy::LEGACY;
 use crate::names::{PROJECT, WEBHOOK_CONFIGURATION};
-use crate::operators::owned_by;
+use quartet_runtime::rights;
 use quartet_versions::Kind;
+use quartet_workload::owned_by;
 
 /// The resources of `rbac`, before the roles for users.
 const CORE: [&str; 8] = [
@@ -34,7 +35,7 @@ const CORE: [&str; 8] = [
 
 /// Rules of the controllers, wherever they reconcile.
 fn controller_rules() -> Vec<Value> {
-    values(rights::rights(&kinds(), &owned_by(OPERATORS)))
+    values(rights(&kinds(), &owned_by(OPERATORS), LEGACY))
 }
 
 /// Cluster-wide rules of the manager if another program creates the webhook certificate.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::project::project;
 use crate::kinds::OPERATORS;
 use crate::names::{OLDEST_KUBERNETES, OLDEST_OPENSHIFT, PROJECT};
-use crate::operators::OperandImage;
+use quartet_workload::OperandImage;
 
 /// One version of the product.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,3 +1,5 @@
 //! Tests of the crates with the four kinds.
 
+pub(crate) mod api;
 mod webhook;
+pub(crate) mod workload;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use devcluster::AuditLog;
 use futures::StreamExt;
-use quartet_operator::controller::cache::informer::WATCH_SECONDS;
+use quartet_runtime::cache::informer::WATCH_SECONDS;
 use serde_json::{Value, json};
 
 use testkit::sum;

@@ -5,9 +5,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use quartet_operator::controller::rights::rights;
 use quartet_operator::kinds::OPERATORS;
-use quartet_operator::operators::{Operator, owned_by};
+use quartet_operator::legacy::LEGACY;
+use quartet_runtime::rights;
+use quartet_workload::{Operator, owned_by};
 use serde_json::Value;
 
 use testkit::{Request, is_original};
@@ -69,7 +70,7 @@ fn rights_in(rules: &Value) -> BTreeSet<Right> {
 fn of_added_kinds() -> BTreeSet<Right> {
     let needed_by = |operators: &[&'static dyn Operator]| {
         let kinds: Vec<_> = operators.iter().map(|operator| operator.kind()).collect();
-        let rules = rights(&kinds, &owned_by(operators));
+        let rules = rights(&kinds, &owned_by(operators), LEGACY);
         rights_in(&serde_json::to_value(rules).expect("JSON"))
     };
     let mut original = OPERATORS.to_vec();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use devcluster::{Cluster, Options};
 use quartet_operator::kinds::OPERATORS;
-use quartet_operator::operators::{Resource, Settings};
+use quartet_workload::{Resource, Settings};
 use serde_json::{Value, json};
 
 use crate::trusted::{self, RACE};

@@ -1,7 +1,7 @@
 //! The conversion annotation is part of the object: it is validated on every path on which it can
 //! change, and only then.
 
-use quartet_operator::api::DATA_ANNOTATION;
+use quartet_operator::kinds::DATA_ANNOTATION;
 use quartet_operator::kinds::memcached;
 use quartet_versions::conversion::DATA_LIMIT_BYTES;
 use quartet_versions::{Kind, Version};

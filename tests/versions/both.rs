@@ -4,7 +4,7 @@
 use futures::{Stream, StreamExt as _};
 use kube::api::{Api, DynamicObject, WatchEvent, WatchParams};
 use kube::core::ApiResource;
-use quartet_operator::api::DATA_ANNOTATION;
+use quartet_operator::kinds::DATA_ANNOTATION;
 use quartet_operator::kinds::{elasticweb, memcached};
 use quartet_operator::packaging::{crd, kinds, sample};
 use quartet_versions::{Kind, Version};

@@ -2,10 +2,10 @@
 //! The API server stores null for it, because the field manager owns nothing below it any more.
 
 use quartet_operator::kinds::OPERATORS;
-use quartet_operator::operators::{Resource, Settings};
 use quartet_operator::packaging::{kinds, sample};
 use quartet_versions::Kind;
 use quartet_versions::conversion::hub_spec;
+use quartet_workload::{Resource, Settings};
 use serde_json::{Map, Value, json};
 
 use crate::environment::{collection, object, path};

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use devcluster::{Cluster, Component, Options};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use quartet_operator::kinds::OPERATORS;
-use quartet_operator::operators::{DEPLOYMENT, Owned, SERVICE};
 use quartet_operator::packaging::{kinds, sample};
 use quartet_versions::{Kind, Version};
+use quartet_workload::{DEPLOYMENT, Owned, SERVICE};
 use serde_json::{Value, json};
 use testkit::{Answer, ApiServer, Limit, Manager, Retries};
 
@@ -146,7 +146,7 @@ impl TestEnv {
     async fn until_stored(&self, kind: &Kind, served: &Version, stored: bool) {
         if stored {
             let path = format!("/apis/{}", kind.api_version(served));
-            let hash = quartet_operator::controller::storage_version_hash(kind, served);
+            let hash = quartet_runtime::storage_version_hash(kind, served);
             self.until(&path, "stored", |list| {
                 let resources = list["resources"].as_array().expect("resources");
                 resources

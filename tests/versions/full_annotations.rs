@@ -1,7 +1,7 @@
 //! Objects whose annotations have no space for the fields of the other version: no write in any
 //! version loses a field of the spec. Decision 0018.
 
-use quartet_operator::api::DATA_ANNOTATION;
+use quartet_operator::kinds::DATA_ANNOTATION;
 use quartet_operator::packaging::{kinds, sample};
 use quartet_versions::conversion::{ANNOTATIONS_LIMIT_BYTES, OMITTED};
 use quartet_versions::{Kind, Version};

@@ -1,8 +1,8 @@
 //! The pull policy that we set for an image, compared with the API server's default for it.
 
-use quartet_operator::api::Status;
 use quartet_operator::kinds::nginx::Nginx;
-use quartet_operator::operators::{DEPLOYMENT, Operator as _, Resource, Settings};
+use quartet_workload::api::Status;
+use quartet_workload::{DEPLOYMENT, Operator as _, Resource, Settings};
 use serde_json::{Value, json};
 
 use crate::shared::BOTH_VERSIONS;

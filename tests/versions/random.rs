@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use crate::environment::{TestEnv, collection, object, path};
 use crate::shared::BOTH_VERSIONS;
 
-#[path = "../../src/api/tests/validation/within.rs"]
+#[path = "../../src/tests/api/validation/within.rs"]
 mod within;
 
 /// Cases for each version of each kind; every object costs about twelve requests.

@@ -3,12 +3,12 @@
 //! would tell. Each field of each version gets values that some field of a pod may not have.
 
 use futures::{StreamExt as _, stream};
-use quartet_operator::api::Status;
 use quartet_operator::kinds::OPERATORS;
-use quartet_operator::operators::{Child, Operator, Resource, Settings};
 use quartet_operator::packaging::sample;
 use quartet_versions::conversion::hub_spec;
 use quartet_versions::{Kind, Version};
+use quartet_workload::api::Status;
+use quartet_workload::{Child, Operator, Resource, Settings};
 use serde_json::{Value, json};
 
 use crate::environment::{TestEnv, collection, object};

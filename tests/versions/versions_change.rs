@@ -2,8 +2,7 @@
 //! apply manifests do when their user moves to the new version, or back; and one in the original version
 //! that replaces an object with fields of the new one.
 
-use quartet_operator::api::DATA_ANNOTATION;
-use quartet_operator::kinds::{elasticweb, memcached};
+use quartet_operator::kinds::{DATA_ANNOTATION, elasticweb, memcached};
 use quartet_operator::packaging::{kinds, sample};
 use quartet_versions::Kind;
 use serde_json::{Value, json};

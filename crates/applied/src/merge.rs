@@ -1,5 +1,4 @@
 //! Merges JSON.
-//! Used by `controller` and `operators`.
 
 use serde_json::Value;
 

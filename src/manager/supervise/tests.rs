@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::super::controllers::run_elected;
 use super::*;
-use crate::controller::ControllersError;
+use quartet_runtime::ControllersError;
 use tokio::time::Instant;
 
 /// The grace period of the manifests.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::admission::{asked, message};
 use super::*;
-use crate::api::DATA_ANNOTATION;
+use crate::kinds::DATA_ANNOTATION;
 use quartet_versions::conversion::{ANNOTATIONS_LIMIT_BYTES, DATA_LIMIT_BYTES};
 
 /// A Memcached of the original version with this text as the annotation.

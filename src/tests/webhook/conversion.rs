@@ -2,8 +2,8 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::*;
-use crate::api::DATA_ANNOTATION;
-use crate::api::tests::conversion::generators::arbitrary_object;
+use crate::kinds::DATA_ANNOTATION;
+use crate::tests::api::conversion::generators::arbitrary_object;
 use quartet_versions::conversion::{ANNOTATIONS_LIMIT_BYTES, Converted, convert};
 
 /// Checks an answer as the API server's webhook converter does: returns each object, or the error

@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::operators::tests::kinds;
+use crate::tests::workload::kinds;
 use quartet_webhook::{Handlers, Metrics, Stopping, TlsVersion, serve};
 
 const STOPPING: Stopping = Stopping {

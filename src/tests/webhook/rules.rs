@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::admission::{asked, message};
 use super::*;
-use crate::api::DATA_ANNOTATION;
+use crate::kinds::DATA_ANNOTATION;
 use quartet_versions::conversion::MOST_VALUES;
 
 const INVALID: &str = "must be greater than or equal to 0";

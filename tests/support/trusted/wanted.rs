@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use quartet_operator::kinds::OPERATORS;
-use quartet_operator::operators::{Child, DEPLOYMENT, Operator, Resource, Settings, kept};
+use quartet_workload::{Child, DEPLOYMENT, Operator, Resource, Settings, kept};
 use serde_json::Value;
 
 use super::compare;

@@ -1,0 +1,296 @@
+//! An informer keeps the cache of one kind up to date and reports changes. It processes the events of
+//! `kube::runtime::watcher`, waits after errors, and updates the store. Independent of kinds and
+//! queues.
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt};
+use kube::core::{ApiResource, Status};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::{Instant, interval, sleep};
+use tracing::{debug, info, warn};
+
+use crate::backoff::StreamBackoff;
+use crate::cache::decode::{Received, WatchItem};
+pub use crate::cache::store::Change;
+use crate::cache::store::{MAX_ANSWER_DELAY, Store};
+use crate::metrics::Metrics;
+use crate::object::{Object, ObjectKey};
+use quartet_http::relisting;
+
+/// Objects per page of a list. With client-go's 500 (`pager.defaultPageSize`), the first lists of 1000
+/// resources leave 3 MiB more in the allocator.
+const PAGE_SIZE: u32 = 100;
+/// Duration of a watch in seconds, as requested from the API server.
+///
+/// A dead connection is detected 5 s later (kube's `WATCH_IDLE_TIMEOUT_MARGIN`), so in less than a
+/// minute. The cost is a new request every 50 s on the same connection: with seven informers, one
+/// request in seven seconds. The API server sends a bookmark 2 s before it ends a watch (apiserver
+/// `storage/cacher/cache_watcher.go`, `nextBookmarkTime`), so each watch continues where the last one
+/// ended, and its version is never too old. It also suits load balancers that drop idle connections
+/// after 240 s.
+pub const WATCH_SECONDS: u32 = 50;
+
+/// Poll interval for a kind whose CRD is not installed.
+const ABSENT_POLL: Duration = Duration::from_secs(3);
+
+/// The longest `Retry-After` that is respected; API servers send one or two seconds.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
+
+/// How long the watch may take to report an own write, and how often this is checked after a list.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+
+/// Whether an informer has its first list.
+pub type Synced = watch::Receiver<bool>;
+
+/// Keeps a [`Store`] up to date.
+pub struct Informer<T> {
+    /// For logs and metrics, e.g. `Deployment`.
+    kind: String,
+    store: Arc<Store<T>>,
+    metrics: Arc<Metrics>,
+    /// Becomes true once; a receiver gets an error when the informer is dropped.
+    synced: watch::Sender<bool>,
+    /// Resource versions of undecodable objects that were logged already.
+    undecodable: HashMap<ObjectKey, Option<u64>>,
+}
+
+impl<T: Object> Informer<T> {
+    /// An informer of `kind` that fills `store`.
+    pub fn new(kind: &str, store: Arc<Store<T>>, metrics: Arc<Metrics>) -> Self {
+        let synced = watch::Sender::new(false);
+        Informer {
+            kind: kind.to_owned(),
+            store,
+            metrics,
+            synced,
+            undecodable: HashMap::new(),
+        }
+    }
+
+    /// Becomes true when the first list is in the store and its changes were reported.
+    pub fn synced(&self) -> Synced {
+        self.synced.subscribe()
+    }
+
+    /// Processes `stream`, which should not end: errors in it are followed by a wait. Calls `handler` with
+    /// each change after the store has it; the flag is true for changes of the first list. `decode` makes the
+    /// cached form of an object. Returns the kind when the stream ends.
+    pub async fn run(
+        mut self,
+        stream: impl Stream<Item = WatchItem>,
+        decode: impl Fn(&Value) -> Result<T, String>,
+        mut handler: impl FnMut(Change<T>, bool),
+    ) -> String {
+        let mut stream = pin!(stream);
+        let mut waits = Waits::default();
+        // `Store::drop_unconfirmed` is due several times after each list, and then no more, so that an
+        // idle informer does not wake up.
+        let (mut sweep, mut sweeps_left) = (interval(SWEEP_EVERY), 0);
+        loop {
+            let next = tokio::select! {
+                biased;
+                next = stream.next() => next,
+                _ = sweep.tick(), if sweeps_left > 0 => {
+                    sweeps_left -= 1;
+                    let now = Instant::now();
+                    let before = now.checked_sub(SWEEP_EVERY).unwrap_or(now);
+                    for change in self.store.drop_unconfirmed(before) {
+                        handler(change, false);
+                    }
+                    continue;
+                }
+            };
+            match next {
+                None => return self.kind,
+                Some(Ok(event)) => {
+                    let is_list = matches!(event, Event::InitDone);
+                    let is_first_list = is_list && !*self.synced.borrow();
+                    for change in self.take(event, &decode) {
+                        handler(change, is_first_list);
+                    }
+                    if is_list {
+                        self.synced.send_replace(true);
+                        // Enough for a write whose answer arrived at the last moment.
+                        sweeps_left = MAX_ANSWER_DELAY.as_secs() / SWEEP_EVERY.as_secs() + 2;
+                        sweep.reset();
+                        if std::mem::take(&mut waits.is_absent) {
+                            info!(kind = self.kind, "the kind is installed now");
+                        }
+                    }
+                }
+                Some(Err(error)) => {
+                    let delay = self.wait(&error, &mut waits);
+                    sleep(delay).await;
+                    // After an interruption, the watch may not have reported earlier writes yet.
+                    sweep.reset();
+                }
+            }
+        }
+    }
+
+    /// Counts and logs an error; returns the delay before the stream is polled again.
+    fn wait(&self, error: &watcher::Error, waits: &mut Waits) -> Duration {
+        let code = status_of(error).map(|status| status.code);
+        self.metrics.watch_failed(&self.kind, code);
+        let kind = &self.kind;
+        if let Some(delay) = retry_after(error) {
+            debug!(kind, %error, "waiting for the Retry-After of the API server");
+            return delay;
+        }
+        match code {
+            Some(404) => {
+                if !std::mem::replace(&mut waits.is_absent, true) {
+                    info!(kind, "the kind is not installed; waiting for it");
+                }
+                ABSENT_POLL
+            }
+            Some(410) => {
+                // The watcher lists again by itself.
+                let delay = waits.expiries.next_delay(Instant::now());
+                let milliseconds = delay.as_millis();
+                debug!(
+                    kind,
+                    milliseconds, "the version of the watch is too old; listing again"
+                );
+                delay
+            }
+            _ => {
+                let delay = waits.errors.next_delay(Instant::now());
+                let milliseconds = delay.as_millis();
+                warn!(kind, %error, milliseconds, "the watch failed; retrying");
+                delay
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        event: Event<Received>,
+        decode: impl Fn(&Value) -> Result<T, String>,
+    ) -> Vec<Change<T>> {
+        match event {
+            Event::Init => {
+                self.undecodable.clear();
+                self.store.begin_relist();
+                Vec::new()
+            }
+            Event::InitApply(received) => {
+                match self.decode(&received, decode) {
+                    Some(object) => self.store.listed(object),
+                    None => self.store.listed_undecodable(received.key()),
+                }
+                Vec::new()
+            }
+            Event::InitDone => self.store.finish_relist(),
+            Event::Apply(received) => {
+                let object = self.decode(&received, decode);
+                object.map_or_else(Vec::new, |object| self.store.applied(object))
+            }
+            Event::Delete(received) => {
+                let key = received.key();
+                self.undecodable.remove(&key);
+                let version = received.resource_version().unwrap_or(u64::MAX);
+                self.store.deleted(&key, received.uid(), version)
+            }
+        }
+    }
+
+    /// The cached form; `None` if it cannot be decoded: counted each time, logged once per version and
+    /// list. Its last known state stays in the store.
+    fn decode(
+        &mut self,
+        received: &Received,
+        decode: impl Fn(&Value) -> Result<T, String>,
+    ) -> Option<Arc<T>> {
+        let (key, version) = (received.key(), received.resource_version());
+        let error = match received.object().and_then(|object| decode(&object)) {
+            Ok(decoded) => {
+                self.undecodable.remove(&key);
+                return Some(Arc::new(decoded));
+            }
+            Err(error) => error,
+        };
+        self.metrics.undecodable(&self.kind);
+        let (kind, namespace, name) = (&self.kind, key.namespace(), key.name());
+        if self.undecodable.get(&key) != Some(&version) {
+            warn!(
+                kind,
+                namespace, name, error, "an object cannot be decoded; ignored"
+            );
+            self.undecodable.insert(key, version);
+        }
+        None
+    }
+}
+
+/// Recent errors of the stream.
+#[derive(Default)]
+struct Waits {
+    errors: StreamBackoff,
+    /// Errors 410 (the version is too old) are counted separately. They show that the API server is
+    /// available again, so the delay of an outage must not apply to the new list.
+    expiries: StreamBackoff,
+    /// The kind is not installed, and this was logged.
+    is_absent: bool,
+}
+
+/// The objects of `resource` that match `label_selector`, in `namespace` or in all, as a stream for
+/// [`Informer::run`].
+///
+/// Only a running watch is protected against stalls here. `client` must have timeouts for lists and for
+/// the start of watches, must not retry, and must report a watch that ends at once as an error. The
+/// manager's client of watches does so.
+pub fn watch(
+    client: Client,
+    resource: &ApiResource,
+    label_selector: Option<&str>,
+    namespace: Option<&str>,
+) -> impl Stream<Item = WatchItem> + Send + use<> {
+    let api: Api<Received> = match namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, resource),
+        None => Api::all_with(client, resource),
+    };
+    let selector = label_selector.map(str::to_owned);
+    relisting(move || watcher(api.clone(), watch_config(selector.as_deref())))
+}
+
+fn watch_config(label_selector: Option<&str>) -> watcher::Config {
+    watcher::Config {
+        label_selector: label_selector.map(str::to_owned),
+        timeout: Some(WATCH_SECONDS),
+        page_size: Some(PAGE_SIZE),
+        ..watcher::Config::default()
+    }
+}
+
+/// The API server's status in an error, if any.
+fn status_of(error: &watcher::Error) -> Option<&Status> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status),
+        _ => None,
+    }
+}
+
+/// The `Retry-After` of an API server that is overloaded, or that is starting and answers "storage is
+/// (re)initializing" (429) for about a second. With back-off, the watch would be missing long after the
+/// API server is ready.
+fn retry_after(error: &watcher::Error) -> Option<Duration> {
+    let status = status_of(error).filter(|status| status.code == 429)?;
+    let seconds = status.details.as_ref()?.retry_after_seconds;
+    let asked = Duration::from_secs(seconds.into()).min(MAX_RETRY_AFTER);
+    // Never earlier, and with jitter for the informers.
+    (!asked.is_zero()).then(|| asked.mul_f64(1.0 + 0.5 * fastrand::f64()))
+}
+
+#[cfg(test)]
+mod tests;

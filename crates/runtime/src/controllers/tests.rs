@@ -1,0 +1,123 @@
+//! The resources that a change enqueues, and the start and stop of all controllers. The API server is
+//! scripted; time is paused.
+
+mod lifetime;
+mod owners;
+mod resources;
+mod rollouts;
+
+use futures::FutureExt;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::cache::decode::Received;
+use crate::event_handlers::COALESCE;
+use quartet_operator::kinds::BRAND;
+use quartet_operator::kinds::OPERATORS;
+use quartet_operator::kinds::nginx;
+use quartet_workload::DEPLOYMENT;
+
+/// The handlers of all four kinds, with caches filled and queues read by the test.
+struct Scene {
+    handlers: EventHandlers,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let metrics = Metrics::register(&mut Registry::default());
+        let kinds = OPERATORS.iter().map(|operator| operator.kind());
+        Scene {
+            handlers: EventHandlers {
+                controllers: kinds.map(|kind| QueueHandle::new(kind, &metrics)).collect(),
+                children: Arc::new(Children::new(&BRAND, &owned_by(OPERATORS))),
+            },
+        }
+    }
+
+    fn controller(&self, kind: &str) -> &QueueHandle {
+        let mut controllers = self.handlers.controllers.iter();
+        controllers
+            .find(|controller| controller.kind.kind == kind)
+            .unwrap()
+    }
+
+    /// A cached resource; its UID is its kind and name.
+    fn holds(&self, kind: &str, namespace: &str, name: &str) {
+        let resource = resource(namespace, name, &format!("{kind}-{name}"), 1);
+        assert!(self.controller(kind).resources.put_written(resource));
+    }
+
+    /// A change of a resource.
+    fn resource_changed(&self, kind: &str, change: &Change<CachedResource>, is_first_list: bool) {
+        self.handlers
+            .resource_changed(self.controller(kind).kind, change, is_first_list);
+    }
+
+    fn deployment_changed(&self, change: Change<CachedChild>) {
+        self.handlers.child_changed(&change);
+    }
+
+    /// The enqueued resources since the last call, e.g. `Nginx ns/web`, in the order of the kinds.
+    fn enqueued(&self) -> Vec<String> {
+        let mut enqueued = Vec::new();
+        for controller in &self.handlers.controllers {
+            while let Some(key) = controller.queue.get().now_or_never() {
+                controller.queue.done(&key);
+                enqueued.push(format!("{} {key}", controller.kind.kind));
+            }
+        }
+        enqueued
+    }
+
+    /// The resources that are enqueued after the delay of a rollout's step, and none before.
+    async fn enqueued_later(&self) -> Vec<String> {
+        assert_eq!(self.enqueued(), NOBODY, "at once");
+        tokio::time::advance(COALESCE).await;
+        self.enqueued()
+    }
+}
+
+const NOBODY: [&str; 0] = [];
+
+fn resource(namespace: &str, name: &str, uid: &str, version: u64) -> CachedResource {
+    let object = json!({"metadata": {
+        "namespace": namespace, "name": name, "uid": uid, "resourceVersion": version.to_string(),
+    }});
+    CachedResource::decode(&nginx::KIND, &object).unwrap()
+}
+
+/// `<kind> <name>` as a controller reference; the UID is as in [`Scene::holds`].
+fn reference(api_version: &str, owner: &str) -> Value {
+    let (kind, name) = owner.split_once(' ').unwrap();
+    json!({
+        "apiVersion": api_version, "kind": kind, "name": name,
+        "uid": format!("{kind}-{name}"), "controller": true,
+    })
+}
+
+const NGINX: &str = "proxy.example.com/v1alpha1";
+const HELLO_WORLD: &str = "test.jiaozi.com/v1alpha1";
+
+fn child(name: &str, owners: &[Value]) -> Value {
+    json!({"metadata": {
+        "namespace": "ns", "name": name, "uid": "child", "resourceVersion": "7", "ownerReferences": owners,
+    }})
+}
+
+fn deployment(object: &Value) -> Arc<CachedChild> {
+    Arc::new(CachedChild::decode(&BRAND, DEPLOYMENT, object).unwrap())
+}
+
+#[test]
+fn conditions_are_reported_for_the_cached_resources() {
+    let store = Arc::<Store<CachedResource>>::default();
+    for namespace in ["a", "b"] {
+        store.put_written(resource(namespace, "x", namespace, 1));
+    }
+    let visit = visit_conditions(&store);
+    let mut found = Vec::new();
+    visit(&mut |namespace, name, _| found.push(format!("{namespace}/{name}")));
+    found.sort();
+    assert_eq!(found, ["a/x", "b/x"]);
+}

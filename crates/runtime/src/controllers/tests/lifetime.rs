@@ -1,0 +1,318 @@
+//! The start and the stop of all controllers, and of a standby.
+
+use std::convert::Infallible;
+use std::future::{pending, ready};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use http::{Method, Request, Response};
+use kube::client::Body;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::*;
+
+/// Longer than any start or stop without a fault.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// One informer and one worker, each of which runs this future.
+fn running(
+    informer: impl Future<Output = String> + Send + 'static,
+    worker: impl Future<Output = ()> + Send + 'static,
+) -> Running {
+    let mut running = Running {
+        events: tokio::spawn(pending()),
+        informers: JoinSet::new(),
+        workers: JoinSet::new(),
+        stopping: CancellationToken::new(),
+    };
+    running.informers.spawn(informer);
+    running.workers.spawn(async move {
+        worker.await;
+        Ok(())
+    });
+    running
+}
+
+async fn message(running: Running) -> String {
+    running.until(pending()).await.unwrap_err().to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_part_that_ends_by_itself_ends_the_whole_with_its_name() {
+    // A reconcile, for which the end waits.
+    let reconcile = || sleep(Duration::from_secs(3));
+    let error = message(running(ready("Pod".to_owned()), reconcile())).await;
+    assert_eq!(error, "the watch of Pod ended although nobody stopped it");
+    let error = message(running(pending(), ready(()))).await;
+    assert_eq!(error, "a worker ended although nobody stopped it");
+    fn panics<T>() -> T {
+        std::panic::resume_unwind(Box::new("a bug"))
+    }
+    let error = message(running(async { panics() }, reconcile())).await;
+    assert!(
+        error.starts_with("a task of the controllers panicked"),
+        "{error}"
+    );
+    let error = message(running(pending(), async { panics() })).await;
+    assert!(
+        error.starts_with("a task of the controllers panicked"),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_the_workers_and_not_for_the_informers() {
+    let began = Instant::now();
+    let stopped = running(pending(), sleep(Duration::from_secs(3))).until(ready(()));
+    stopped.await.unwrap();
+    // The writer of Events, which never ends here, has its own timeout.
+    assert_eq!(began.elapsed(), Duration::from_secs(3) + LAST_EVENTS);
+    let panics = async {
+        sleep(Duration::from_secs(1)).await;
+        std::panic::resume_unwind(Box::new("a bug"))
+    };
+    assert!(running(pending(), panics).until(ready(())).await.is_err());
+}
+
+/// Whether a writing request was received.
+fn was_written(asked: &Mutex<Vec<String>>) -> bool {
+    let asked = asked.lock().unwrap();
+    asked.iter().any(|line| line.starts_with("PATCH"))
+}
+
+/// An API server with one Memcached, which takes `patch_time` for a patch. Watches have no events;
+/// hub versions are not served; `absent` is an unknown plural, or a name that cannot be looked for. Also
+/// returns the received requests.
+fn api_server(
+    patch_time: Duration,
+    absent: &'static str,
+) -> (kube::Client, Arc<Mutex<Vec<String>>>) {
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = Arc::clone(&asked);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let log = Arc::clone(&log);
+        async move {
+            let uri = request.uri().clone();
+            log.lock()
+                .unwrap()
+                .push(format!("{} {uri}", request.method()));
+            let query = uri.query().unwrap_or_default();
+            let plural = uri.path().rsplit('/').next().unwrap_or_default();
+            if query.contains("watch=true") {
+                return pending().await;
+            }
+            let mut items = vec![];
+            if plural == "memcacheds" {
+                items.push(json!({
+                    "metadata": {"namespace": "ns", "name": "cache", "uid": "u", "resourceVersion": "3"},
+                    "spec": {"size": 1},
+                }));
+            }
+            let (code, body) = if request.method() == Method::PATCH {
+                sleep(patch_time).await;
+                (
+                    403,
+                    json!({"kind": "Status", "status": "Failure", "code": 403, "message": "no"}),
+                )
+            } else if plural == absent
+                || matches!(plural, "v1" | "v2")
+                || query.contains(&format!("metadata.name%3D{absent}&"))
+            {
+                (
+                    404,
+                    json!({"kind": "Status", "status": "Failure", "code": 404, "message": "no"}),
+                )
+            } else {
+                (
+                    200,
+                    json!({"kind": "List", "metadata": {"resourceVersion": "5"}, "items": items}),
+                )
+            };
+            let body = Body::from(body.to_string().into_bytes());
+            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    (kube::Client::new(service, "default"), asked)
+}
+
+fn options(client: kube::Client) -> Options {
+    Options {
+        watch_client: client.clone(),
+        client,
+        brand: &BRAND,
+        legacy: Legacy::NONE,
+        operators: OPERATORS.to_vec(),
+        settings: Settings::default(),
+        workers: 2,
+        max_concurrent_rollouts: 10,
+        namespaces: BTreeSet::new(),
+        metrics: Arc::new(Metrics::register(&mut Registry::default())),
+        clock: Arc::new(jiff::Timestamp::now),
+        leadership: Leadership::sole(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_lets_a_running_request_finish_and_begins_no_other() {
+    let (client, asked) = api_server(Duration::from_secs(3), "");
+    let began = Instant::now();
+    let stop = sleep(Duration::from_secs(1));
+    timeout(LONG, run(options(client), stop))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        began.elapsed(),
+        Duration::from_secs(3),
+        "the apply was answered"
+    );
+    let asked = asked.lock().unwrap();
+    let patches: Vec<_> = asked
+        .iter()
+        .filter(|line| line.starts_with("PATCH"))
+        .collect();
+    assert_eq!(patches.len(), 1, "the status was not written: {patches:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_reconciled_before_the_caches_are_full_and_a_stop_is_immediate() {
+    for absent in ["deployments", "services", "pods"] {
+        let (client, asked) = api_server(Duration::ZERO, absent);
+        let stop = sleep(Duration::from_secs(60));
+        let began = Instant::now();
+        timeout(LONG, run(options(client), stop))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(began.elapsed(), Duration::from_secs(60));
+        let asked = asked.lock().unwrap();
+        assert!(
+            !asked.iter().any(|line| line.starts_with("PATCH")),
+            "{absent}: {asked:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_installed_is_asked_for_now_and_then_and_holds_up_no_other() {
+    let (client, asked) = api_server(Duration::ZERO, "nginxes");
+    timeout(LONG, run(options(client), sleep(Duration::from_secs(31))))
+        .await
+        .unwrap()
+        .unwrap();
+    let asked = asked.lock().unwrap();
+    let count = |part: &str| asked.iter().filter(|line| line.contains(part)).count();
+    assert!(
+        count("PATCH /apis/apps/v1/namespaces/ns/deployments/cache") > 0,
+        "{asked:?}"
+    );
+    assert_eq!(count("/nginxes?"), 11, "at once, then every three seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_revision_is_asked_for_once_for_all_kinds_even_if_that_fails() {
+    let (client, asked) = api_server(Duration::ZERO, "-");
+    let mut options = options(client);
+    // Without the kind that has a resource: it would ask again before that gets a child.
+    options
+        .operators
+        .retain(|operator| operator.kind().kind != "Memcached");
+    timeout(LONG, run(options, sleep(Duration::from_secs(1))))
+        .await
+        .unwrap()
+        .unwrap();
+    let asked = asked.lock().unwrap();
+    let lists = asked.iter().filter(|line| line.contains("name%3D-&"));
+    assert_eq!(lists.count(), 1, "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_namespace_is_watched_alone_and_of_several_everything() {
+    for (namespaces, path) in [
+        (vec!["ns"], "GET /apis/apps/v1/namespaces/ns/deployments?"),
+        (vec!["ns", "team"], "GET /apis/apps/v1/deployments?"),
+        (vec![], "GET /apis/apps/v1/deployments?"),
+    ] {
+        let (client, asked) = api_server(Duration::ZERO, "");
+        let mut options = options(client);
+        options.namespaces = namespaces.into_iter().map(str::to_owned).collect();
+        timeout(LONG, run(options, sleep(Duration::from_secs(1))))
+            .await
+            .unwrap()
+            .unwrap();
+        let asked = asked.lock().unwrap();
+        assert!(
+            asked.iter().any(|line| line.starts_with(path)),
+            "{path}: {asked:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_outside_of_several_watched_namespaces_is_not_reconciled() {
+    for (namespaces, is_reconciled) in [(["ns", "team"], true), (["blue", "team"], false)] {
+        let (client, asked) = api_server(Duration::ZERO, "");
+        let mut options = options(client);
+        options.namespaces = namespaces.map(str::to_owned).into();
+        timeout(LONG, run(options, sleep(Duration::from_secs(1))))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(was_written(&asked), is_reconciled, "{namespaces:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_fills_its_caches_writes_nothing_and_works_at_once_when_it_leads() {
+    let (client, asked) = api_server(Duration::ZERO, "");
+    let mut options = options(client);
+    let (begun, leading) = watch::channel(false);
+    options.leadership = Leadership::new(leading, || Some(LONG));
+    let controllers = tokio::spawn(run(options, sleep(Duration::from_secs(61))));
+    sleep(Duration::from_secs(60)).await;
+    {
+        let asked = asked.lock().unwrap();
+        assert!(
+            asked.iter().all(|line| line.starts_with("GET")),
+            "{asked:?}"
+        );
+        assert!(asked.iter().any(|line| line.contains("/deployments?")));
+    }
+    begun.send_replace(true);
+    sleep(Duration::from_millis(1)).await;
+    let patches = |asked: &[String]| asked.iter().any(|line| line.starts_with("PATCH"));
+    assert!(patches(&asked.lock().unwrap()));
+    controllers.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_stops_at_once_even_if_nobody_will_ever_let_it_lead() {
+    for is_gone in [false, true] {
+        let (client, asked) = api_server(Duration::ZERO, "");
+        let mut options = options(client);
+        let (begun, leading) = watch::channel(false);
+        options.leadership = Leadership::new(leading, || Some(LONG));
+        let begun = (!is_gone).then_some(begun);
+        let began = Instant::now();
+        let stop = sleep(Duration::from_secs(60));
+        timeout(LONG, run(options, stop)).await.unwrap().unwrap();
+        assert_eq!(began.elapsed(), Duration::from_secs(60));
+        assert!(!was_written(&asked));
+        drop(begun);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_without_leave_ends_the_controllers_without_a_second_try() {
+    let (client, asked) = api_server(Duration::ZERO, "");
+    let mut options = options(client);
+    options.leadership = Leadership::new(watch::channel(true).1, || None);
+    let ended = timeout(LONG, run(options, pending())).await.unwrap();
+    assert!(
+        matches!(ended, Err(ControllersError::Fenced(_))),
+        "{ended:?}"
+    );
+    assert!(!was_written(&asked));
+}

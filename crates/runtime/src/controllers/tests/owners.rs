@@ -1,0 +1,148 @@
+//! The resources that a change of a child enqueues: its owners, and those that want its name.
+
+use serde_json::Value;
+
+use super::*;
+use crate::object::ObjectKey;
+use quartet_workload::SERVICE;
+
+#[test]
+fn a_child_wakes_its_owner_by_group_kind_and_name_whatever_version_it_names() {
+    let scene = Scene::new();
+    scene.holds("Nginx", "ns", "web");
+    for version in ["v1alpha1", "v1", "v7"] {
+        let owner = reference(&format!("proxy.example.com/{version}"), "Nginx web");
+        scene.deployment_changed(Change::Added(deployment(&child("web", &[owner]))));
+        assert_eq!(scene.enqueued(), ["Nginx ns/web"], "{version}");
+    }
+    for (what, api_version, member, value) in [
+        ("another group", "other.example.com/v1", "kind", "Nginx"),
+        ("no group", "v1", "kind", "Nginx"),
+        ("another kind", NGINX, "kind", "Memcached"),
+        ("nobody there", NGINX, "name", "gone"),
+    ] {
+        let mut owner = reference(api_version, "Nginx web");
+        owner[member] = value.into();
+        scene.deployment_changed(Change::Added(deployment(&child("web", &[owner]))));
+        assert_eq!(scene.enqueued(), NOBODY, "{what}");
+    }
+}
+
+#[test]
+fn the_child_of_an_earlier_life_wakes_the_resource_that_waits_for_it_to_go() {
+    let scene = Scene::new();
+    scene.holds("Nginx", "ns", "web");
+    let mut owner = reference(NGINX, "Nginx web");
+    owner["uid"] = "earlier".into();
+    scene.deployment_changed(Change::Deleted(deployment(&child("web", &[owner]))));
+    assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
+}
+
+#[test]
+fn a_resource_that_lost_a_child_is_noted_and_no_other_life_of_it() {
+    let scene = Scene::new();
+    scene.holds("Nginx", "ns", "web");
+    let owner = reference(NGINX, "Nginx web");
+    let mut earlier = owner.clone();
+    earlier["uid"] = "earlier".into();
+    let lost =
+        |owner: &Value| Change::Deleted(deployment(&child("web", std::slice::from_ref(owner))));
+    scene.deployment_changed(lost(&earlier));
+    scene.deployment_changed(Change::Added(deployment(&child(
+        "web",
+        std::slice::from_ref(&owner),
+    ))));
+    let states = &scene.controller("Nginx").states;
+    let key = ObjectKey::new("ns", "web");
+    assert!(!states.has_lost_child(&key, "earlier") && !states.has_lost_child(&key, "Nginx-web"));
+    scene.deployment_changed(lost(&owner));
+    assert!(states.has_lost_child(&key, "Nginx-web"));
+}
+
+#[test]
+fn a_loss_stays_noted_if_another_namespace_has_an_object_that_names_the_owner() {
+    let scene = Scene::new();
+    scene.holds("Nginx", "ns", "web");
+    let own = child("web", &[reference(NGINX, "Nginx web")]);
+    let mut foreign = own.clone();
+    foreign["metadata"]["namespace"] = "another".into();
+    for lost in [own, foreign] {
+        scene.deployment_changed(Change::Deleted(deployment(&lost)));
+    }
+    let states = &scene.controller("Nginx").states;
+    assert!(states.has_lost_child(&ObjectKey::new("ns", "web"), "Nginx-web"));
+    assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
+}
+
+#[test]
+fn an_owner_that_is_not_the_controller_is_not_woken() {
+    let scene = Scene::new();
+    scene.holds("Nginx", "ns", "web");
+    let mut owner = reference(NGINX, "Nginx web");
+    owner["controller"] = false.into();
+    scene.deployment_changed(Change::Added(deployment(&child("web", &[owner]))));
+    assert_eq!(scene.enqueued(), NOBODY);
+}
+
+#[test]
+fn a_service_wakes_its_owner_like_a_deployment() {
+    let scene = Scene::new();
+    scene.holds("ElasticWeb", "ns", "web");
+    let owner = reference("elasticweb.example.com/v1", "ElasticWeb web");
+    let service = CachedChild::decode(&BRAND, SERVICE, &child("web", &[owner])).unwrap();
+    scene
+        .handlers
+        .child_changed(&Change::Deleted(Arc::new(service)));
+    assert_eq!(scene.enqueued(), ["ElasticWeb ns/web"]);
+}
+
+#[test]
+fn a_child_that_lost_its_owner_reference_wakes_the_owner_that_it_had() {
+    let scene = Scene::new();
+    scene.holds("Nginx", "ns", "web");
+    let owned = deployment(&child("web", &[reference(NGINX, "Nginx web")]));
+    let orphan = deployment(&child("web", &[]));
+    scene.deployment_changed(Change::Updated {
+        old: owned,
+        new: orphan,
+    });
+    assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
+}
+
+#[test]
+fn a_child_that_changed_hands_wakes_both_owners() {
+    let scene = Scene::new();
+    scene.holds("Nginx", "ns", "web");
+    scene.holds("HelloWorld", "ns", "hello");
+    let (old, new) = (
+        reference(NGINX, "Nginx web"),
+        reference(HELLO_WORLD, "HelloWorld hello"),
+    );
+    let (old, new) = (
+        deployment(&child("web", &[old])),
+        deployment(&child("web", &[new])),
+    );
+    scene.deployment_changed(Change::Updated { old, new });
+    assert_eq!(scene.enqueued(), ["Nginx ns/web", "HelloWorld ns/hello"]);
+}
+
+#[test]
+fn a_name_that_became_free_wakes_every_resource_that_may_want_it() {
+    let scene = Scene::new();
+    scene.holds("Nginx", "ns", "same");
+    scene.holds("HelloWorld", "ns", "same");
+    scene.holds("HelloWorld", "ns", "other");
+    scene.holds("HelloWorld", "elsewhere", "same");
+    let both = ["Nginx ns/same", "HelloWorld ns/same"];
+    for (what, owners) in [
+        ("of one of them", vec![reference(NGINX, "Nginx same")]),
+        (
+            "of a stranger",
+            vec![reference("apps.example.com/v1", "Shop same")],
+        ),
+        ("of nobody", vec![]),
+    ] {
+        scene.deployment_changed(Change::Deleted(deployment(&child("same", &owners))));
+        assert_eq!(scene.enqueued(), both, "a Deployment {what}");
+    }
+}

@@ -1,0 +1,171 @@
+//! Event handlers: which resources a change enqueues. A change of a resource enqueues itself, a
+//! change of a child its owner, and a child's name that becomes free the resources of that name.
+//! Used by `controllers` and `reconcile`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cache::cached::{CachedChild, CachedPod, CachedResource, Owner, of_index};
+use crate::cache::store::{Change, Store};
+use crate::children::Children;
+use crate::metrics::Metrics;
+use crate::object::ObjectKey;
+use crate::queue::{Priority, Queue};
+use crate::state::ReconcileStates;
+use quartet_versions::Kind;
+
+/// Delay before a step of a rollout enqueues the owner. Steps come in bursts, and only the last one
+/// counts. The end of a rollout is not delayed. See decision 0005.
+pub(super) const COALESCE: Duration = Duration::from_millis(500);
+
+/// The queue and cache of one kind.
+pub(super) struct QueueHandle {
+    pub(super) kind: &'static Kind,
+    pub(super) queue: Arc<Queue<ObjectKey>>,
+    pub(super) resources: Arc<Store<CachedResource>>,
+    pub(super) states: Arc<ReconcileStates>,
+}
+
+/// Enqueues the resources that a change concerns.
+pub(super) struct EventHandlers {
+    pub(super) controllers: Vec<QueueHandle>,
+    pub(super) children: Arc<Children>,
+}
+
+impl QueueHandle {
+    pub(super) fn new(kind: &'static Kind, metrics: &Metrics) -> Self {
+        QueueHandle {
+            kind,
+            queue: Arc::new(Queue::new(&kind.controller_name(), metrics)),
+            resources: Arc::default(),
+            states: Arc::default(),
+        }
+    }
+}
+
+impl EventHandlers {
+    /// Enqueues a resource that changed. Resources of the first list have low priority, so that a
+    /// change does not wait behind all of them.
+    pub(super) fn resource_changed(
+        &self,
+        kind: &Kind,
+        change: &Change<CachedResource>,
+        is_first_list: bool,
+    ) {
+        let key = &change.latest().meta.key;
+        let Some(controller) = self
+            .controllers
+            .iter()
+            .find(|controller| std::ptr::eq(controller.kind, kind))
+        else {
+            return;
+        };
+        match change {
+            Change::Deleted(_) => controller.queue.remove(key),
+            Change::Updated { old, new } if old.is_semantically_equal(new) => {}
+            Change::Added(_) if is_first_list => {
+                controller.queue.add(key.clone(), Priority::Low);
+            }
+            _ => controller.queue.add(key.clone(), Priority::Normal),
+        }
+    }
+
+    /// Enqueues the owner of a child, or its successor with the same name, which waits for the
+    /// child to be deleted.
+    fn enqueue_owner(&self, namespace: &str, owner: &Owner, delay: Duration) {
+        if let Some((controller, key)) = self.queue_of(namespace, owner)
+            && controller.resources.get(&key).is_some()
+        {
+            controller.queue.add_later(key, Priority::Normal, delay);
+        }
+    }
+
+    /// Records that the owner has lost a child, if the owner is known: nothing would remove the state of
+    /// another one.
+    fn note_loss(&self, namespace: &str, owner: &Owner) {
+        if let Some((controller, key)) = self.queue_of(namespace, owner)
+            && let Some(known) = controller.resources.get(&key)
+            && known.meta.uid == owner.uid
+        {
+            controller.states.note_lost_child(&key, &owner.uid);
+        }
+    }
+
+    /// The queue and the key of an owner.
+    fn queue_of(&self, namespace: &str, owner: &Owner) -> Option<(&QueueHandle, ObjectKey)> {
+        let mut controllers = self.controllers.iter();
+        let controller = controllers.find(|controller| {
+            *owner.kind == *controller.kind.kind && *owner.group == *controller.kind.group
+        })?;
+        Some((controller, ObjectKey::new(namespace, &owner.name)))
+    }
+
+    /// Enqueues the resources with the name of this child: it became free, or its owner changed.
+    fn enqueue_by_name(&self, child: &ObjectKey) {
+        for controller in &self.controllers {
+            if controller.resources.get(child).is_some() {
+                controller.queue.add(child.clone(), Priority::Normal);
+            }
+        }
+    }
+
+    pub(super) fn child_changed(&self, change: &Change<CachedChild>) {
+        let (before, after) = (change.before(), change.after());
+        if let Change::Updated { old, new } = change
+            && old.is_semantically_equal(new)
+        {
+            return;
+        }
+        let is_free = |before: &&CachedChild| after.is_none_or(|after| after.owner != before.owner);
+        let freed = before.filter(is_free);
+        if let Some(child) = freed
+            && let Some(owner) = &child.owner
+        {
+            // Before the owner is enqueued.
+            self.note_loss(child.meta.key.namespace(), owner);
+        }
+        let mut delay = Duration::ZERO;
+        if let Change::Updated { old, new } = change
+            && old.is_spec_equal(new)
+            && new.is_rolling_out()
+        {
+            if !new.is_current() {
+                // What it reports is of an earlier spec, and nobody acts on it.
+                return;
+            }
+            delay = COALESCE;
+        }
+        for child in [before, after].into_iter().flatten() {
+            if let Some(owner) = &child.owner {
+                self.enqueue_owner(child.meta.key.namespace(), owner, delay);
+            }
+        }
+        if let Some(before) = freed {
+            self.enqueue_by_name(&before.meta.key);
+        }
+    }
+
+    pub(super) fn pod_changed(&self, change: &Change<CachedPod>) {
+        let (before, after) = (change.before(), change.after());
+        if let Change::Updated { old, new } = change
+            && old.is_semantically_equal(new)
+        {
+            return;
+        }
+        for pod in [before, after].into_iter().flatten() {
+            let workload = pod.workload.as_deref().and_then(of_index);
+            let workload =
+                workload.and_then(|(kind, key)| self.children.workload_named(kind, &key));
+            if let Some(workload) = workload
+                && let Some(owner) = &workload.owner
+            {
+                let delay = if workload.is_rolling_out() {
+                    COALESCE
+                } else {
+                    Duration::ZERO
+                };
+                self.enqueue_owner(pod.meta.key.namespace(), owner, delay);
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(
+    not(test),
+    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
+
+pub mod backoff;
+pub mod cache;
+mod children;
+mod clock;
+mod controllers;
+mod event;
+mod event_handlers;
+pub mod metrics;
+pub mod object;
+pub mod queue;
+mod reconcile;
+mod repairs;
+mod rights;
+mod state;
+
+pub use cache::stored_version::storage_version_hash;
+pub use clock::Clock;
+pub use controllers::{ControllersError, Options, run};
+pub use metrics::Metrics;
+pub use quartet_http::Leadership;
+pub use rights::rights;

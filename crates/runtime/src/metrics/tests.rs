@@ -1,0 +1,183 @@
+//! The exposition as read by a dashboard for controller-runtime.
+
+use std::sync::Arc;
+
+use prometheus_client::encoding::text::encode;
+
+use super::*;
+use crate::queue::{Priority, Queue};
+use quartet_workload::DEPLOYMENT;
+
+fn scrape(registry: &Registry) -> String {
+    let mut text = String::new();
+    encode(&mut text, registry).unwrap();
+    text
+}
+
+fn assert_has(text: &str, line: &str) {
+    assert!(
+        text.lines().any(|there| there == line),
+        "no line {line:?} in\n{text}"
+    );
+}
+
+#[test]
+fn every_series_of_a_controller_is_there_from_its_start() {
+    let mut registry = Registry::default();
+    Metrics::register(&mut registry).controller_started(
+        "memcached",
+        &[Owned::always(DEPLOYMENT)],
+        5,
+    );
+    let text = scrape(&registry);
+    for line in [
+        "controller_runtime_reconcile_total{controller=\"memcached\",result=\"success\"} 0",
+        "controller_runtime_reconcile_total{controller=\"memcached\",result=\"error\"} 0",
+        "controller_runtime_reconcile_total{controller=\"memcached\",result=\"requeue\"} 0",
+        "controller_runtime_reconcile_total{controller=\"memcached\",result=\"requeue_after\"} 0",
+        "controller_runtime_reconcile_errors_total{controller=\"memcached\"} 0",
+        "controller_runtime_terminal_reconcile_errors_total{controller=\"memcached\"} 0",
+        "controller_runtime_reconcile_panics_total{controller=\"memcached\"} 0",
+        "controller_runtime_reconcile_timeouts_total{controller=\"memcached\"} 0",
+        "controller_runtime_max_concurrent_reconciles{controller=\"memcached\"} 5",
+        "controller_runtime_active_workers{controller=\"memcached\"} 0",
+        "controller_runtime_reconcile_time_seconds_bucket{le=\"0.005\",controller=\"memcached\"} 0",
+        "controller_runtime_reconcile_time_seconds_bucket{le=\"60.0\",controller=\"memcached\"} 0",
+        "controller_runtime_reconcile_time_seconds_count{controller=\"memcached\"} 0",
+    ] {
+        assert_has(&text, line);
+    }
+}
+
+#[test]
+fn panics_and_timeouts_count_as_errors_too() {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let all = [
+        ReconcileResult::Success,
+        ReconcileResult::RequeueAfter,
+        ReconcileResult::Error,
+        ReconcileResult::Panic,
+        ReconcileResult::Timeout,
+    ];
+    for result in all {
+        metrics.reconcile_ended("nginx", result, Duration::from_millis(30));
+    }
+    let text = scrape(&registry);
+    for line in [
+        "controller_runtime_reconcile_total{controller=\"nginx\",result=\"success\"} 1",
+        "controller_runtime_reconcile_total{controller=\"nginx\",result=\"requeue_after\"} 1",
+        "controller_runtime_reconcile_total{controller=\"nginx\",result=\"error\"} 3",
+        "controller_runtime_reconcile_errors_total{controller=\"nginx\"} 3",
+        "controller_runtime_reconcile_panics_total{controller=\"nginx\"} 1",
+        "controller_runtime_reconcile_timeouts_total{controller=\"nginx\"} 1",
+        "controller_runtime_reconcile_time_seconds_bucket{le=\"0.025\",controller=\"nginx\"} 0",
+        "controller_runtime_reconcile_time_seconds_bucket{le=\"0.05\",controller=\"nginx\"} 5",
+    ] {
+        assert_has(&text, line);
+    }
+}
+
+#[test]
+fn a_worker_that_panics_is_not_counted_as_active_for_ever() {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _active = metrics.reconcile_started("nginx");
+        assert_has(
+            &scrape(&registry),
+            "controller_runtime_active_workers{controller=\"nginx\"} 1",
+        );
+        std::panic::resume_unwind(Box::new("a reconcile's panic"));
+    }));
+    assert!(caught.is_err());
+    assert_has(
+        &scrape(&registry),
+        "controller_runtime_active_workers{controller=\"nginx\"} 0",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scrape_shows_the_queue_as_it_is_at_that_moment() {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let queue = Queue::new("memcached", &metrics);
+    queue.add("a", Priority::Normal);
+    queue.add("b", Priority::Low);
+    queue.add("c", Priority::Low);
+    queue.add_after("later", Duration::from_secs(60));
+    assert_eq!(queue.get().await, "a");
+    queue.add("a", Priority::Normal);
+    tokio::time::advance(Duration::from_secs(3)).await;
+    assert_eq!(queue.get().await, "b");
+    tokio::time::advance(Duration::from_secs(1)).await;
+
+    let queue_labels = "name=\"memcached\",controller=\"memcached\"";
+    let text = scrape(&registry);
+    for line in [
+        format!("workqueue_depth{{{queue_labels},priority=\"0\"}} 1"),
+        format!("workqueue_depth{{{queue_labels},priority=\"-100\"}} 1"),
+        format!("workqueue_adds_total{{{queue_labels}}} 4"),
+        format!("workqueue_retries_total{{{queue_labels}}} 1"),
+        format!("workqueue_unfinished_work_seconds{{{queue_labels}}} 5.0"),
+        format!("workqueue_longest_running_processor_seconds{{{queue_labels}}} 4.0"),
+        format!("workqueue_queue_duration_seconds_count{{{queue_labels}}} 2"),
+        format!("workqueue_queue_duration_seconds_sum{{{queue_labels}}} 3.0"),
+    ] {
+        assert_has(&text, &line);
+    }
+
+    queue.done(&"a");
+    let text = scrape(&registry);
+    assert_has(
+        &text,
+        &format!("workqueue_work_duration_seconds_sum{{{queue_labels}}} 4.0"),
+    );
+    assert_has(
+        &text,
+        &format!("workqueue_unfinished_work_seconds{{{queue_labels}}} 1.0"),
+    );
+
+    // A delayed key is counted when it is due.
+    tokio::time::advance(Duration::from_secs(60)).await;
+    let text = scrape(&registry);
+    assert_has(&text, &format!("workqueue_adds_total{{{queue_labels}}} 5"));
+}
+
+#[test]
+fn buckets_of_the_work_queue_are_those_that_client_golang_computes() {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let _queue = Queue::<u8>::new("q", &metrics);
+    let text = scrape(&registry);
+    let prefix = "workqueue_queue_duration_seconds_bucket{le=\"";
+    let bounds: Vec<f64> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(prefix)?.split('"').next()?.parse().ok())
+        .collect();
+    // To the last bit, including rounding errors, as in the Kubernetes components.
+    let expected = [
+        1e-8,
+        1e-7,
+        1e-6,
+        9.999999999999999e-6,
+        9.999999999999999e-5,
+        0.001,
+        0.01,
+        0.1,
+        1.0,
+        10.0,
+        100.0,
+        1000.0,
+        f64::INFINITY,
+    ];
+    assert_eq!(bounds, expected);
+}
+
+#[test]
+fn a_queue_that_is_dropped_leaves_the_scrape() {
+    let mut registry = Registry::default();
+    let metrics = Arc::new(Metrics::register(&mut registry));
+    drop(Queue::<u8>::new("gone", &metrics));
+    assert!(!scrape(&registry).contains("workqueue_depth{name=\"gone\""));
+}

@@ -1,0 +1,345 @@
+//! The queue as used by workers, under paused time: after a lost wake-up, a test exceeds its deadline.
+
+mod model;
+mod woken;
+
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use prometheus_client::registry::Registry;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{Priority, Queue};
+use crate::metrics::Metrics;
+
+impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
+    /// The number of waiting keys, including delayed ones, excluding those in process.
+    fn len(&self) -> usize {
+        self.shared.state.lock().slots.waiting.len()
+    }
+
+    /// Whether no key waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+fn queue() -> Arc<Queue<&'static str>> {
+    Arc::new(Queue::new(
+        "test",
+        &Metrics::register(&mut Registry::default()),
+    ))
+}
+
+fn ready(queue: &Queue<&'static str>) -> Option<&'static str> {
+    queue.get().now_or_never()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_added_twice_comes_out_once() {
+    let queue = queue();
+    queue.add("a", Priority::Normal);
+    queue.add("a", Priority::Normal);
+    assert_eq!(queue.len(), 1);
+    assert_eq!(ready(&queue), Some("a"));
+    queue.done(&"a");
+    assert_eq!(ready(&queue), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_added_while_a_worker_has_it_comes_out_again_after_done() {
+    let queue = queue();
+    queue.add("a", Priority::Normal);
+    assert_eq!(ready(&queue), Some("a"));
+    queue.add("a", Priority::Normal);
+    assert_eq!(ready(&queue), None, "no second worker may have it");
+    queue.done(&"a");
+    assert_eq!(ready(&queue), Some("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_worker_is_woken_when_a_key_held_back_is_done() {
+    let queue = queue();
+    queue.add("a", Priority::Normal);
+    assert_eq!(ready(&queue), Some("a"));
+    queue.add("a", Priority::Normal);
+    let waiting = {
+        let queue = Arc::clone(&queue);
+        tokio::spawn(async move { queue.get().await })
+    };
+    tokio::task::yield_now().await;
+    queue.done(&"a");
+    assert_eq!(
+        timeout(Duration::from_secs(1), waiting)
+            .await
+            .unwrap()
+            .unwrap(),
+        "a"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_of_one_priority_come_out_in_the_order_of_being_added() {
+    let queue = queue();
+    for key in ["c", "a", "b"] {
+        queue.add(key, Priority::Normal);
+    }
+    assert_eq!(
+        [ready(&queue), ready(&queue), ready(&queue)],
+        [Some("c"), Some("a"), Some("b")]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_overtakes_the_initial_list() {
+    let queue = queue();
+    queue.add("listed", Priority::Low);
+    queue.add("changed", Priority::Normal);
+    assert_eq!(ready(&queue), Some("changed"));
+    assert_eq!(ready(&queue), Some("listed"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listed_key_that_changes_keeps_the_higher_priority() {
+    let queue = queue();
+    queue.add("first", Priority::Low);
+    queue.add("second", Priority::Low);
+    queue.add("second", Priority::Normal);
+    queue.add("second", Priority::Low);
+    assert_eq!(ready(&queue), Some("second"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delayed_key_comes_out_at_its_moment_and_not_before() {
+    let queue = queue();
+    let started = Instant::now();
+    queue.add_after("a", Duration::from_secs(15));
+    assert_eq!(ready(&queue), None);
+    assert_eq!(queue.get().await, "a");
+    assert_eq!(started.elapsed(), Duration::from_secs(15));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_delays_the_shorter_one_counts() {
+    let queue = queue();
+    let started = Instant::now();
+    queue.add_after("a", Duration::from_secs(15));
+    queue.add_after("a", Duration::from_secs(5));
+    queue.add_after("a", Duration::from_secs(30));
+    assert_eq!(queue.get().await, "a");
+    assert_eq!(started.elapsed(), Duration::from_secs(5));
+    queue.done(&"a");
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(ready(&queue), None, "the longer delays are gone with it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_does_not_wait_for_the_back_off() {
+    let queue = queue();
+    queue.add_after("a", Duration::from_secs(1000));
+    queue.add("a", Priority::Normal);
+    assert_eq!(ready(&queue), Some("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_waits_for_a_late_key_is_woken_for_an_earlier_one() {
+    let queue = queue();
+    queue.add_after("late", Duration::from_secs(100));
+    let waiting = {
+        let queue = Arc::clone(&queue);
+        tokio::spawn(async move { queue.get().await })
+    };
+    tokio::task::yield_now().await;
+    queue.add_after("early", Duration::from_secs(1));
+    let enqueued = timeout(Duration::from_secs(2), waiting)
+        .await
+        .expect("enqueued in time");
+    assert_eq!(enqueued.unwrap(), "early");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_delayed_key_is_served_while_the_worker_of_the_first_is_busy() {
+    let queue = queue();
+    let mut workers = JoinSet::new();
+    for _ in 0..2 {
+        let queue = Arc::clone(&queue);
+        workers.spawn(async move { (queue.get().await, Instant::now()) });
+    }
+    tokio::task::yield_now().await;
+    let started = Instant::now();
+    queue.add_after("first", Duration::from_secs(10));
+    queue.add_after("second", Duration::from_secs(11));
+    let mut served = Vec::new();
+    while let Some(worker) = workers.join_next().await {
+        let (key, at) = worker.unwrap();
+        served.push((key, at.duration_since(started).as_secs()));
+    }
+    assert_eq!(served, [("first", 10), ("second", 11)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_of_a_failing_key_follow_the_back_off_and_success_resets_it() {
+    let queue = queue();
+    queue.add("a", Priority::Normal);
+    let mut delays = Vec::new();
+    for _ in 0..20 {
+        let added = Instant::now();
+        assert_eq!(queue.get().await, "a");
+        delays.push(u64::try_from(added.elapsed().as_millis()).unwrap());
+        queue.add_rate_limited("a", None);
+        queue.done(&"a");
+    }
+    let law: Vec<u64> = (0..19).map(|n| (5 * (1 << n)).min(60_000)).collect();
+    assert_eq!(delays, [&[0], &law[..]].concat());
+
+    assert_eq!(queue.get().await, "a");
+    queue.forget(&"a");
+    queue.done(&"a");
+    let added = Instant::now();
+    queue.add_rate_limited("a", None);
+    assert_eq!(queue.get().await, "a");
+    assert_eq!(added.elapsed(), Duration::from_millis(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_waits_no_longer_than_it_is_told() {
+    let queue = queue();
+    for (at_most, waited) in [(None, 5), (Some(7), 7), (Some(7), 7), (Some(70), 40)] {
+        let added = Instant::now();
+        queue.add_rate_limited("a", at_most.map(Duration::from_millis));
+        assert_eq!(queue.get().await, "a");
+        queue.done(&"a");
+        assert_eq!(added.elapsed(), Duration::from_millis(waited));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_of_a_listed_key_keeps_its_low_priority() {
+    let queue = queue();
+    queue.add("listed", Priority::Low);
+    assert_eq!(ready(&queue), Some("listed"));
+    queue.add_rate_limited("listed", None);
+    queue.done(&"listed");
+    sleep(Duration::from_millis(5)).await;
+    queue.add("changed", Priority::Normal);
+    assert_eq!(ready(&queue), Some("changed"));
+    assert_eq!(ready(&queue), Some("listed"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_a_removed_key() {
+    let queue = queue();
+    for _ in 0..5 {
+        queue.add_rate_limited("failing", None);
+    }
+    queue.add("waiting", Priority::Normal);
+    queue.add_after("delayed", Duration::from_secs(1));
+    for key in ["failing", "waiting", "delayed"] {
+        queue.remove(&key);
+    }
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(ready(&queue), None);
+    assert!(queue.is_empty());
+
+    let added = Instant::now();
+    queue.add_rate_limited("failing", None);
+    assert_eq!(queue.get().await, "failing");
+    assert_eq!(
+        added.elapsed(),
+        Duration::from_millis(5),
+        "its namesake starts anew"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_removed_while_a_worker_has_it_still_goes_to_no_other() {
+    let queue = queue();
+    queue.add("a", Priority::Normal);
+    assert_eq!(ready(&queue), Some("a"));
+    queue.remove(&"a");
+    queue.add("a", Priority::Normal);
+    assert_eq!(ready(&queue), None);
+    queue.done(&"a");
+    assert_eq!(ready(&queue), Some("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_get_that_is_dropped_has_taken_nothing_and_passes_its_wake_up_on() {
+    let queue = queue();
+    let mut dropped = Box::pin(queue.get());
+    let mut other = Box::pin(queue.get());
+    assert!(dropped.as_mut().now_or_never().is_none());
+    assert!(other.as_mut().now_or_never().is_none());
+    queue.add("a", Priority::Normal);
+    drop(dropped);
+    let got = timeout(Duration::from_secs(1), other)
+        .await
+        .expect("the wake-up is passed on");
+    assert_eq!(got, "a");
+}
+
+/// Fault 3 of decision 0001, tested on this queue: a subscriber of a shared stream was not woken
+/// although an item was ready for it.
+#[tokio::test(start_paused = true)]
+async fn no_wake_up_is_lost_among_many_workers_keys_and_delays() {
+    const KEYS: u64 = 500;
+    let queue = Arc::new(Queue::<u64>::new(
+        "test",
+        &Metrics::register(&mut Registry::default()),
+    ));
+    let mut workers = JoinSet::new();
+    let stop = CancellationToken::new();
+    for _ in 0..5 {
+        let (queue, stop) = (Arc::clone(&queue), stop.clone());
+        workers.spawn(async move {
+            let mut served = Vec::new();
+            while let Some(key) = stop.run_until_cancelled(queue.get()).await {
+                sleep(Duration::from_millis(key % 7)).await;
+                served.push(key);
+                queue.done(&key);
+            }
+            served
+        });
+    }
+    for key in 0..KEYS {
+        match key % 4 {
+            0 => queue.add(key, Priority::Normal),
+            1 => queue.add(key, Priority::Low),
+            2 => queue.add_after(key, Duration::from_millis(key * 37 % 900)),
+            _ => {
+                // Another key is removed between its addition and `get`.
+                queue.add(KEYS + key, Priority::Normal);
+                queue.add(key, Priority::Normal);
+                queue.remove(&(KEYS + key));
+            }
+        }
+        if key % 11 == 0 {
+            sleep(Duration::from_millis(3)).await;
+        }
+    }
+    let emptied = async {
+        while !queue.is_empty() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), emptied)
+        .await
+        .expect("nothing is left behind");
+    stop.cancel();
+    let mut served = Vec::new();
+    while let Some(worker) = workers.join_next().await {
+        served.extend(worker.unwrap());
+    }
+    let distinct: HashSet<u64> = served.iter().copied().collect();
+    assert_eq!(
+        served.len(),
+        distinct.len(),
+        "no key was added twice, so none comes out twice"
+    );
+    assert!((0..KEYS).all(|key| distinct.contains(&key)));
+}

@@ -1,0 +1,325 @@
+//! Whether a child belongs to the resource, by the cache; or by one GET, if neither the cache nor the API
+//! server's error shows it. Then adopts the child of an older operator, or leaves it unchanged.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tracing::{debug, info};
+
+use super::error::{ApplyError, pending_deletion, pending_rollout};
+use super::wanted::{Ensured, Existing, Expected, Wanted};
+use crate::cache::cached::{CachedChild, Owner};
+use crate::children::{name_conflict, terminating};
+use crate::event::Notice;
+use crate::object::version_of;
+use crate::reconcile::reconciler::Reconciler;
+use crate::state::{jittered_retry, key_of};
+use quartet_applied::absorb::absorb_list;
+use quartet_applied::fingerprint;
+use quartet_applied::stamp::Stamp;
+use quartet_http::Part;
+use quartet_http::{Location, RequestError, found, generation_of};
+use quartet_versions::conversion;
+use quartet_workload::{Child, Resource, kept};
+
+impl Reconciler {
+    /// The cached child, if the resource owns it. `None` if there is none in the cache, or one without an owner:
+    /// it is applied without force, so that an object of another owner that the cache does not show is not
+    /// adopted.
+    ///
+    /// # Errors
+    /// [`ApplyError::Blocked`] if another resource owns the child,
+    /// [`ApplyError::Pending`] if the child is created again after its deletion.
+    pub(super) fn claim(&self, wanted: Wanted<'_>) -> Result<Option<Arc<CachedChild>>, ApplyError> {
+        let (kind, key, resource) = (wanted.child.kind, wanted.key(), wanted.resource);
+        let wanted_by = self.owner(resource);
+        let cached = self.children.cached(kind, &key);
+        let ours = cached.filter(|child| child.owner.is_some());
+        if let Some(child) = &ours
+            && let Some(owner) = &child.owner
+            && (child.meta.deleting || !owner.passes_to(&wanted_by))
+        {
+            // An owner of this name with another UID is deleted, and the garbage collector will delete
+            // its children.
+            if owner.is_namesake(&wanted_by) {
+                return Err(pending_deletion(terminating(kind, &key)));
+            }
+            let problem = name_conflict(kind, &key, Some(owner));
+            return Err(ApplyError::Blocked(problem, jittered_retry()));
+        }
+        Ok(ours)
+    }
+
+    /// Determines with one GET whether the object belongs to this resource (its label was removed, or
+    /// an older operator created it) or to another owner. Returns what was applied, in a `paced` rollout or not.
+    pub(super) async fn resolve_ownership(
+        &self,
+        wanted: Wanted<'_>,
+        paced: bool,
+    ) -> Result<Expected, ApplyError> {
+        let at = wanted.location();
+        let mut object = self.caller.get(at).await?;
+        let owner = Owner::of(self.kind.brand, &object);
+        let ours = self.owner(wanted.resource);
+        let is_ours = match &owner {
+            Some(owner) => owner.passes_to(&ours),
+            None => is_orphan(wanted, &object),
+        };
+        let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
+        let Some(uid) = uid.filter(|_| is_ours).map(str::to_owned) else {
+            let problem = name_conflict(wanted.child.kind, &wanted.key(), owner.as_ref());
+            return Err(ApplyError::Blocked(problem, jittered_retry()));
+        };
+        if object.pointer("/metadata/deletionTimestamp").is_some() {
+            return Err(pending_deletion(terminating(
+                wanted.child.kind,
+                &wanted.key(),
+            )));
+        }
+        if let Some(stamp) = Stamp::of(&object, self.kind.brand.applied) {
+            self.check_generation(wanted.resource, stamp).await?;
+        }
+        let manager = self.kind.field_manager;
+        if object.pointer("/metadata/managedFields").is_none() {
+            object = self.attribute_fields(wanted, &object).await?;
+        }
+        let mut resource_version = version_of(&object).unwrap_or(0);
+        if fingerprint::of_observed(&object, manager, self.kind.brand.applied).is_none() {
+            // The old selector and ports match the existing pods; the new ones only those of the
+            // rollout.
+            if selects_pods(wanted.child) && !self.is_rolled_out(wanted.resource) {
+                return Err(pending_rollout(wanted, jittered_retry()));
+            }
+            if let Some(patch) = (self.legacy.adoption)(&object, manager, &wanted.resource.uid) {
+                let patched = self.patch_child(at, &patch).await?;
+                resource_version = version_of(&patched).unwrap_or(0);
+                if Stamp::of(&object, wanted.stamp).is_none() {
+                    self.record_adoption(wanted);
+                }
+            }
+        }
+        let preserved = self.with_preserved_selector(wanted, &object);
+        let preserved = preserved.as_ref().map(|child| wanted.keeping(child));
+        let generation = object
+            .pointer("/metadata/generation")
+            .and_then(Value::as_i64);
+        let existing = Existing {
+            uid: &uid,
+            resource_version,
+            rollout: generation.filter(|_| paced).map(|it| it + 1),
+        };
+        self.update(preserved.unwrap_or(wanted), existing).await
+    }
+
+    /// Applies the metadata of a child whose managedFields were cleared. The API server then attributes all
+    /// other fields to unknown managers. With its spec, it could be rejected: fields that the spec lost are
+    /// still there.
+    async fn attribute_fields(
+        &self,
+        wanted: Wanted<'_>,
+        object: &Value,
+    ) -> Result<Value, RequestError> {
+        let (api_version, kind) = (wanted.child.kind.api_version, wanted.child.kind.kind);
+        let mut metadata = wanted.metadata();
+        for precondition in ["uid", "resourceVersion"] {
+            let value = object.pointer(&format!("/metadata/{precondition}"));
+            metadata.insert(precondition.to_owned(), value.cloned().unwrap_or_default());
+        }
+        let body = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+        let (at, manager, body) = (wanted.location(), self.kind.field_manager, body.to_string());
+        let (answer, _) = self.caller.apply(at, manager, true, &body).await?;
+        Ok(answer)
+    }
+
+    /// Sends a JSON patch of the child `at`.
+    pub(super) async fn patch_child(
+        &self,
+        at: Location<'_>,
+        patch: &Value,
+    ) -> Result<Value, RequestError> {
+        let (manager, patch) = (self.kind.field_manager, patch.to_string());
+        self.caller
+            .json_patch(at, Part::Object, manager, &patch)
+            .await
+    }
+
+    /// The desired workload, with the selector of the existing one.
+    fn with_preserved_selector(&self, wanted: Wanted<'_>, found: &Value) -> Option<Child> {
+        if !wanted.child.kind.has_pods {
+            return None;
+        }
+        let name = &wanted.resource.name;
+        let selector = kept::selector_of(found, &self.controller, name)?;
+        Some(kept::keeping(wanted.child, &selector))
+    }
+
+    /// Rejects an object with the operator's label and without an owner, unless this operator has applied it or
+    /// it is an orphan of such a resource: an apply without force would adopt an object that a user made, if no
+    /// value differs.
+    ///
+    /// # Errors
+    /// [`ApplyError::Blocked`].
+    pub(super) async fn check_maker(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
+        let (kind, key) = (wanted.child.kind, wanted.key());
+        if self.children.found(kind, &key).is_none() {
+            return Ok(());
+        }
+        let live = found(self.caller.get(wanted.location()).await)?;
+        let manager = self.kind.field_manager;
+        let is_ours = |live| {
+            fingerprint::of_observed(&live, manager, wanted.stamp).is_some()
+                || is_orphan(wanted, &live)
+        };
+        if live.is_none_or(is_ours) {
+            return Ok(());
+        }
+        let problem = name_conflict(kind, &key, None);
+        Err(ApplyError::Blocked(problem, jittered_retry()))
+    }
+
+    /// A child is missing. If it may have existed before, checks that the resource still exists in the
+    /// generation that was read, before the child is created again.
+    pub(super) async fn check_owner(&self, resource: &Resource) -> Result<(), ApplyError> {
+        // In this order: the loss is removed after the resource has left the cache, which may happen
+        // concurrently.
+        let key = key_of(resource);
+        let lost_a_child = self.states.has_lost_child(&key, &resource.uid);
+        let known = self.resources.get(&key);
+        let known = known
+            .filter(|known| *known.meta.uid == *resource.uid)
+            .ok_or(ApplyError::ResourceGone)?;
+        // An earlier leader may have created the child for a later generation than the cached one. A
+        // resource that was read since this process leads has no later generation.
+        if !lost_a_child && known.meta.resource_version > self.first_revision.get().await? {
+            return Ok(());
+        }
+        self.check_current(resource).await?;
+        self.states.owner_confirmed(resource);
+        Ok(())
+    }
+
+    /// Checks in the API server that the resource has no later generation than the one that was read, and
+    /// the same spec. In the older version, a part of the spec is an annotation, and a change of it makes no
+    /// generation.
+    ///
+    /// # Errors
+    /// [`ApplyError::Stale`] if it has not, [`ApplyError::ResourceGone`].
+    pub(super) async fn check_current(&self, resource: &Resource) -> Result<(), ApplyError> {
+        let live = self.live(resource).await?;
+        let (_, version) = resource.api_version.split_once('/').unwrap_or_default();
+        let spec = self.kind.version(version).map(|version| {
+            let spec = live.get("spec").unwrap_or(&Value::Null);
+            let annotations = live.pointer("/metadata/annotations");
+            conversion::hub_spec(self.kind, version, spec, annotations)
+        });
+        let is_same = spec.as_ref() == Some(&resource.spec);
+        if is_same && generation_of(&live) <= resource.generation {
+            return Ok(());
+        }
+        Err(ApplyError::Stale)
+    }
+
+    /// Whether the API server has the children as cached. Reads only those that have not changed since
+    /// this process leads: the first lists may have come from an outdated API server.
+    pub(crate) async fn is_current(&self, ensured: &Ensured) -> Result<bool, RequestError> {
+        for Expected { kind, key, .. } in &ensured.expected {
+            let Some(cached) = self.children.cached(kind, key) else {
+                return Ok(false);
+            };
+            let cached = cached.meta.resource_version;
+            if cached > self.first_revision.get().await? {
+                continue;
+            }
+            let at = kind.location(key.namespace(), key.name());
+            let found = self.caller.list_one(at).await?;
+            let now = found.pointer("/items/0").and_then(version_of);
+            if now != Some(cached) {
+                let (kind, name) = (kind.kind, key.name());
+                debug!(child = kind, child_name = name, "the cache is outdated");
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The resource as it is in the API server now.
+    ///
+    /// # Errors
+    /// [`ApplyError::ResourceGone`] if it is deleted, being deleted, or replaced by another of that name.
+    pub(super) async fn live(&self, resource: &Resource) -> Result<Value, ApplyError> {
+        let at = Location {
+            api_version: &resource.api_version,
+            plural: self.kind.plural,
+            namespace: &resource.namespace,
+            name: &resource.name,
+        };
+        let mut found = self.caller.list_one(at).await?;
+        let live = found.pointer_mut("/items/0").map(Value::take);
+        let live = live.unwrap_or_default();
+        let of = |field: &str| live.pointer(&format!("/metadata/{field}"));
+        let is_it = of("uid").and_then(Value::as_str) == Some(&resource.uid);
+        if !is_it || of("deletionTimestamp").is_some() {
+            debug!("the resource is deleted");
+            return Err(ApplyError::ResourceGone);
+        }
+        Ok(live)
+    }
+
+    fn record_adoption(&self, wanted: Wanted<'_>) {
+        let (kind, name) = (wanted.child.kind.kind, &wanted.child.name);
+        let note = format!("{kind} {name}, which an older operator made, is kept from now on");
+        let notice = Notice::normal("Adopted", note);
+        info!(
+            child = kind,
+            child_name = name,
+            "adopted from an older operator"
+        );
+        self.recorder.record(self.kind, wanted.resource, notice);
+    }
+
+    /// Makes the operator the only owner of a list of an owned child in which items of other managers
+    /// conflict. Returns the new version of the child; `None` if there is nothing to adopt.
+    pub(super) async fn absorb_list(
+        &self,
+        wanted: Wanted<'_>,
+        field: &str,
+    ) -> Result<Option<u64>, RequestError> {
+        let (at, manager) = (wanted.location(), self.kind.field_manager);
+        let object = self.caller.get(at).await?;
+        let Some(patch) = absorb_list(&object, manager, field) else {
+            return Ok(None);
+        };
+        let patched = self.patch_child(at, &patch).await?;
+        // No object has the version 0: the following write is rejected.
+        Ok(Some(version_of(&patched).unwrap_or(0)))
+    }
+}
+
+/// Whether an object without an owner is a child that lost it, for example in a backup: it has all labels of
+/// the child, its selector, and containers of the same names. Labels alone can be copied.
+fn is_orphan(wanted: Wanted<'_>, object: &Value) -> bool {
+    let child = &wanted.child.body;
+    let labels = child.pointer("/metadata/labels").and_then(Value::as_object);
+    let has = |(name, value): (&String, &Value)| {
+        let labels = object.pointer("/metadata/labels");
+        labels.and_then(|labels| labels.get(name)) == Some(value)
+    };
+    let is_same = |path: &str| object.pointer(path) == child.pointer(path);
+    labels.is_some_and(|labels| labels.iter().all(has))
+        && is_same("/spec/selector")
+        && containers(object) == containers(child)
+}
+
+/// Whether a child selects the pods of another one, as a Service does.
+fn selects_pods(child: &Child) -> bool {
+    !child.kind.has_pods && child.body.pointer("/spec/selector").is_some()
+}
+
+/// The names of the containers of a workload.
+fn containers(workload: &Value) -> Vec<&Value> {
+    let containers = workload.pointer("/spec/template/spec/containers");
+    let containers = containers.and_then(Value::as_array).into_iter().flatten();
+    containers
+        .filter_map(|container| container.get("name"))
+        .collect()
+}

@@ -1,0 +1,188 @@
+//! Another object has the name of a child: a stranger's is left alone, and our own is taken back.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, willing};
+use crate::reconcile::Action;
+use crate::state::{Attempt, Blocker, ReconcileStates};
+use quartet_applied::fingerprint;
+use quartet_workload::api::Status;
+use quartet_workload::{CONFIG_MAP, DEPLOYMENT, Resource};
+
+#[tokio::test(start_paused = true)]
+async fn fault_42_a_strangers_object_is_looked_at_once_and_never_forced() {
+    let scenario = Scenario::new(|line, body| match line {
+        line if line.contains("force=") => {
+            refusal(409, "conflict", "FieldManagerConflict", ".spec.selector")
+        }
+        line if line.starts_with("GET") => Some((200, json!({"metadata": {"uid": "stranger"}}))),
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    let next = scenario.reconcile().await.expect("reconciled");
+    let Action::RequeueAfter(retry) = next else {
+        panic!("a blocker is looked at again")
+    };
+    assert!(
+        (12.0..=18.0).contains(&retry.as_secs_f64()),
+        "15 s ± 20 %: {retry:?}"
+    );
+    let sent = scenario.sent();
+    assert_eq!(sent, [APPLY, GET, STATUS]);
+    assert_eq!(scenario.told(), ["NameConflict"]);
+}
+
+/// Requests for children since the last call.
+fn of_children(scenario: &Scenario) -> Vec<String> {
+    let mut sent = scenario.sent();
+    sent.retain(|line| line.contains("/deployments/"));
+    sent
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_blocker_is_left_alone_for_15_s_whatever_wakes_the_resource() {
+    let scenario = Scenario::new(|line, body| match line {
+        line if line.contains("force=") => {
+            refusal(409, "conflict", "FieldManagerConflict", ".spec.selector")
+        }
+        line if line.starts_with("GET") => Some((200, json!({"metadata": {"uid": "stranger"}}))),
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    let Ok(Action::RequeueAfter(wait)) = scenario.reconcile().await else {
+        panic!("a blocker is looked at again")
+    };
+    assert_eq!(of_children(&scenario), [APPLY, GET]);
+    tokio::time::advance(Duration::from_secs(10)).await;
+    let left = wait - Duration::from_secs(10);
+    assert_eq!(scenario.reconcile().await, Ok(Action::RequeueAfter(left)));
+    assert_eq!(scenario.sent(), Vec::<String>::new());
+    tokio::time::advance(left).await;
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(of_children(&scenario), [APPLY, GET], "its time has come");
+
+    // A changed spec is applied at once, even with the same child.
+    scenario.holds(
+        1,
+        json!({"metadata": {"resourceVersion": "6", "generation": 2}}),
+    );
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(of_children(&scenario), [APPLY, GET]);
+    // So is a name whose cached object has changed.
+    let stranger = json!({"metadata": {
+        "name": "cache", "namespace": "ns", "uid": "another", "resourceVersion": "7",
+    }});
+    assert!(
+        scenario
+            .children
+            .put_written(DEPLOYMENT, &stranger)
+            .is_none()
+    );
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(of_children(&scenario), [GET]);
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(of_children(&scenario), Vec::<String>::new());
+}
+
+/// The name is not in the fingerprint.
+#[tokio::test(start_paused = true)]
+async fn a_blocked_child_does_not_block_another_of_its_type_with_the_same_body() {
+    let resource = Resource {
+        namespace: "ns".to_owned(),
+        name: "cache".to_owned(),
+        uid: "owner".to_owned(),
+        generation: 1,
+        api_version: "cache.example.com/v1".to_owned(),
+        spec: Value::Null,
+        status: Status::default(),
+        paused: None,
+    };
+    let attempt = |name: &str| Attempt {
+        kind: CONFIG_MAP,
+        name: name.into(),
+        desired: fingerprint::of_desired(&json!({"metadata": {"name": name}}), ""),
+        generation: 1,
+        found: None,
+    };
+    let (one, another) = (attempt("one"), attempt("another"));
+    assert_eq!(one.desired, another.desired);
+    let states = ReconcileStates::default();
+    let wait = Duration::from_secs(15);
+    states.block(&resource, attempt("one"), Blocker::Rollout, wait);
+    let blocked = states.blocked(&resource, &one);
+    assert_eq!(blocked, Some((Blocker::Rollout, wait)));
+    assert_eq!(states.blocked(&resource, &another), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_without_an_owner_is_taken_back_only_if_it_was_applied() {
+    // As `kubectl expose` makes a Service: with our labels.
+    let made = json!({"metadata": {
+        "name": "cache", "namespace": "ns", "uid": "child", "resourceVersion": "2",
+        "managedFields": [{"manager": "kubectl-expose", "operation": "Update", "fieldsV1": {}}],
+    }});
+    let ours = applied(
+        &json!({"metadata": {"name": "cache", "namespace": "ns"}}),
+        2,
+    );
+    for (object, requests) in [(made, &[GET, STATUS][..]), (ours, &[GET, APPLY])] {
+        let read = object.clone();
+        let scenario = Scenario::new(move |line, body| match line {
+            GET => Some((200, read.clone())),
+            line => willing(line, body),
+        });
+        scenario.children.put_written(DEPLOYMENT, &object);
+        scenario.holds(1, json!({}));
+        scenario.reconcile().await.expect("reconciled");
+        assert_eq!(scenario.sent(), requests);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_lost_its_label_is_taken_back_by_force() {
+    let scenario = Scenario::new(|line, body| match line {
+        line if line.contains("force=false") => {
+            refusal(409, "conflict", "FieldManagerConflict", ".spec.replicas")
+        }
+        line if line.starts_with("GET") => Some((
+            200,
+            applied(
+                &json!({"metadata": {
+            "name": "cache", "namespace": "ns",
+            "ownerReferences": [{"apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "cache", "uid": "owner", "controller": true}],
+        }, "spec": {}}),
+                2,
+            ),
+        )),
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [APPLY, GET, FORCE]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_of_an_older_operator_has_its_managed_fields_handed_over_first() {
+    let scenario = Scenario::new(|line, body| match line {
+        line if line.starts_with("GET") => Some((
+            200,
+            json!({"metadata": {
+                "name": "cache", "namespace": "ns", "uid": "child", "resourceVersion": "3",
+                "ownerReferences": [{"apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "name": "cache", "uid": "owner", "controller": true}],
+                "managedFields": [{"manager": "manager", "operation": "Update", "fieldsV1": {
+                    "f:metadata": {"f:ownerReferences": {"k:{\"uid\":\"owner\"}": {}}},
+                }}],
+            }}),
+        )),
+        line if line.contains("force=false") => {
+            refusal(409, "conflict", "FieldManagerConflict", ".spec.replicas")
+        }
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    let hand_over = "PATCH /apis/apps/v1/namespaces/ns/deployments/cache?…";
+    assert_eq!(scenario.sent(), [APPLY, GET, hand_over, FORCE]);
+}

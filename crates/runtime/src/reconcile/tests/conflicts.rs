@@ -1,0 +1,284 @@
+//! Another writer keeps changing a child: it is repaired a few times, and then less and less often.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, rolled_out, willing};
+use crate::object::ObjectKey;
+use crate::reconcile::Action;
+use quartet_applied::merge;
+use quartet_workload::DEPLOYMENT;
+
+/// A server with a Deployment that argocd has just scaled.
+fn contested() -> Scenario {
+    Scenario::new(|line, body| match line {
+        line if line.starts_with("GET") => {
+            let mut object = applied(&json!({"metadata": {}, "spec": {"replicas": 5}}), 9);
+            object["metadata"]["managedFields"] = json!([
+                {"manager": "argocd", "operation": "Apply", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+            ]);
+            Some((200, object))
+        }
+        line => willing(line, body),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
+    let scenario = contested();
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    let mut forced = 0;
+    let mut version = 10;
+    let wait = loop {
+        version += 10;
+        let mut edited = rolled_out(1);
+        edited["spec"]["replicas"] = json!(5);
+        scenario.deployment_is(version, edited);
+        tokio::time::advance(Duration::from_millis(100)).await;
+        let next = scenario.reconcile().await.expect("reconciled");
+        let sent = scenario.sent.lock().expect("not poisoned").clone();
+        let sent: Vec<_> = sent.iter().map(|(line, _)| line.as_str()).collect();
+        if sent.iter().any(|line| line.starts_with("GET")) {
+            break next;
+        }
+        forced = sent
+            .iter()
+            .filter(|line| line.contains("force=true"))
+            .count();
+        assert!(forced < 20, "it is put back for ever");
+    };
+    assert_eq!(forced, 6);
+    assert_eq!(wait, Action::RequeueAfter(Duration::from_secs(15)));
+    let (status, reason, message) = scenario.condition("Ready");
+    assert_eq!(
+        (status.as_str(), reason.as_str()),
+        ("False", "FieldConflict")
+    );
+    assert!(
+        message.contains("\"argocd\" keeps changing") && message.contains("spec.replicas"),
+        "{message}"
+    );
+    assert_eq!(scenario.condition("Degraded").0, "True");
+    assert_eq!(scenario.told(), ["FieldConflict"]);
+
+    // Whatever enqueues it: no request before its time, then one.
+    scenario.sent();
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), Vec::<String>::new());
+    tokio::time::advance(Duration::from_secs(15)).await;
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent().first().map(String::as_str), Some(FORCE));
+    // The child stays as applied; the conflict is reported for another minute.
+    let next = scenario.reconcile().await.expect("reconciled");
+    assert!(matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(60)));
+    assert_eq!(
+        scenario.told(),
+        Vec::<String>::new(),
+        "still the same conflict"
+    );
+    // Another edit within that minute: the next wait is longer.
+    scenario.deployment_is(version + 10, json!({"spec": {"replicas": 5}}));
+    let next = scenario.reconcile().await.expect("reconciled");
+    assert_eq!(next, Action::RequeueAfter(Duration::from_secs(30)));
+    assert!(scenario.sent().contains(&GET.to_owned()));
+}
+
+/// Reconciles while another writer removes the label of the child after each apply, until the manager
+/// reads the child.
+async fn fight_about_the_label(scenario: &Scenario) {
+    let store = scenario.children.store(DEPLOYMENT).expect("a store");
+    let key = ObjectKey::new("ns", "cache");
+    for _ in 0..40 {
+        if let Some(child) = store.get(&key) {
+            store.deleted(&key, "child", child.meta.resource_version);
+        }
+        tokio::time::advance(Duration::from_millis(100)).await;
+        let next = scenario.reconcile().await.expect("reconciled");
+        let sent = scenario.sent.lock().expect("not poisoned").clone();
+        if sent
+            .iter()
+            .any(|(line, _)| line.starts_with("GET /apis/apps"))
+        {
+            let wait = match next {
+                Action::RequeueAfter(wait) => wait,
+                other => panic!("{other:?}"),
+            };
+            assert!(wait <= Duration::from_secs(18), "{wait:?}");
+            return;
+        }
+    }
+    panic!("it is put back for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_whose_label_somebody_keeps_removing_is_left_alone_too() {
+    let scenario = Scenario::new(|line, body| match line {
+        GET => {
+            let metadata = json!({"labels": {"app.kubernetes.io/managed-by": "Helm"}});
+            let mut object = applied(&json!({"metadata": metadata}), 9);
+            object["metadata"]["managedFields"] = json!([
+                {"manager": "helm", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {
+                    "f:app.kubernetes.io/managed-by": {}}}}},
+            ]);
+            Some((200, object))
+        }
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    fight_about_the_label(&scenario).await;
+    let applies = |scenario: &Scenario| {
+        let sent = scenario.sent();
+        sent.iter().filter(|line| *line == APPLY).count()
+    };
+    assert_eq!(
+        applies(&scenario),
+        7,
+        "it was created, and put back six times"
+    );
+    let (status, reason, message) = scenario.condition("Ready");
+    assert_eq!((&*status, &*reason), ("False", "FieldConflict"));
+    assert!(message.contains("\"helm\" keeps changing"), "{message}");
+    assert!(
+        message.contains("app.kubernetes.io/managed-by"),
+        "{message}"
+    );
+    tokio::time::advance(Duration::from_secs(14)).await;
+    fight_about_the_label(&scenario).await;
+    assert_eq!(applies(&scenario), 0);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    fight_about_the_label(&scenario).await;
+    assert_eq!(applies(&scenario), 1);
+    // It looks for the child more often than it applies it.
+    tokio::time::advance(Duration::from_secs(20)).await;
+    fight_about_the_label(&scenario).await;
+    assert_eq!(applies(&scenario), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_is_deleted_during_a_wait_is_created_within_18_s() {
+    let is_deleted = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&is_deleted);
+    let scenario = Scenario::new(move |line, body| match line {
+        GET if seen.load(Ordering::Relaxed) => refusal(404, "not found", "", ""),
+        GET => Some((200, applied(&json!({"metadata": {}}), 9))),
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    for _ in 0..4 {
+        fight_about_the_label(&scenario).await;
+        scenario.sent();
+        tokio::time::advance(Duration::from_secs(120)).await;
+    }
+    fight_about_the_label(&scenario).await;
+    scenario.sent();
+    is_deleted.store(true, Ordering::Relaxed);
+    scenario.reconcile().await.expect("reconciled");
+    assert!(scenario.sent().contains(&APPLY.to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_about_the_label_does_not_make_pods_unavailable() {
+    let version = AtomicU32::new(10);
+    let scenario = Scenario::new(move |line, body| match line {
+        GET => Some((200, applied(&json!({"metadata": {}}), 9))),
+        line if line.contains("/deployments/") => {
+            let mut answer = applied(body, version.fetch_add(1, Ordering::Relaxed));
+            merge(&mut answer, rolled_out(1));
+            Some((200, answer))
+        }
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    scenario.deployment_is(3, rolled_out(1));
+    tokio::time::advance(Duration::from_secs(20)).await;
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.condition("Available").0, "True");
+    fight_about_the_label(&scenario).await;
+    assert_eq!(scenario.condition("Ready").1, "FieldConflict");
+    assert_eq!(scenario.condition("Available").0, "True");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_during_a_conflict_does_not_make_the_resource_ready() {
+    let version = AtomicU32::new(2);
+    let scenario = Scenario::new(move |line, body| {
+        if !line.contains("/deployments/") {
+            return willing(line, body);
+        }
+        let mut answer = applied(body, version.fetch_add(1, Ordering::Relaxed));
+        merge(&mut answer, rolled_out(0));
+        Some((200, answer))
+    });
+    // Without pods, since a status that counts pods waits for them.
+    scenario.holds(0, json!({}));
+    fight_about_the_label(&scenario).await;
+    assert_eq!(scenario.condition("Ready").1, "FieldConflict");
+    assert_eq!(
+        scenario.told().last().map(String::as_str),
+        Some("FieldConflict")
+    );
+    scenario.sent();
+    tokio::time::advance(Duration::from_secs(15)).await;
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent().first().map(String::as_str), Some(APPLY));
+    assert_eq!(scenario.told(), Vec::<String>::new());
+    assert_eq!(scenario.condition("Ready").1, "FieldConflict");
+    // It stays as applied.
+    tokio::time::advance(Duration::from_secs(60)).await;
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.condition("Ready").0, "True");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_child_ends_the_conflict_and_is_created() {
+    let scenario = Scenario::new(|line, body| match line {
+        GET => refusal(404, "not found", "", ""),
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    fight_about_the_label(&scenario).await;
+    assert_eq!(scenario.sent().last().map(String::as_str), Some(APPLY));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_takes_a_child_out_of_the_watch_is_told_at_once() {
+    let label = json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "policy"}}});
+    let owner = json!({"metadata": {"ownerReferences": null}});
+    for (rewritten, field) in [(label, "managed-by"), (owner, "ownerReferences")] {
+        let is_in_force = Arc::new(AtomicBool::new(true));
+        let rewrites = Arc::clone(&is_in_force);
+        let scenario = Scenario::new(move |line, body| {
+            let (code, mut answer) = willing(line, body)?;
+            if line.contains("/deployments/") {
+                merge(&mut answer, rolled_out(0));
+                if rewrites.load(Ordering::Relaxed) {
+                    merge(&mut answer, rewritten.clone());
+                }
+            }
+            Some((code, answer))
+        });
+        scenario.holds(0, json!({}));
+        let next = scenario.reconcile().await.expect("reconciled");
+        let Action::RequeueAfter(wait) = next else {
+            panic!("{next:?}")
+        };
+        assert!((12.0..=18.0).contains(&wait.as_secs_f64()), "{wait:?}");
+        assert_eq!(scenario.sent(), [APPLY, STATUS]);
+        let (status, reason, message) = scenario.condition("Ready");
+        assert_eq!((&*status, &*reason), ("False", "FieldConflict"));
+        assert!(message.contains(field), "{message}");
+        scenario.reconcile().await.expect("reconciled");
+        assert_eq!(scenario.sent(), Vec::<String>::new(), "before its time");
+
+        is_in_force.store(false, Ordering::Relaxed);
+        tokio::time::advance(wait).await;
+        scenario.reconcile().await.expect("reconciled");
+        assert_eq!(scenario.sent(), [APPLY, STATUS]);
+        assert_eq!(scenario.condition("Ready").0, "True");
+    }
+}

@@ -1,0 +1,245 @@
+//! The requests for a resource from its first apply to its deletion.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{APPLY, FORCE, STATUS, Scenario, refusal, willing};
+use crate::reconcile::Action;
+
+const PAUSED: &str = "quartet-operator.example.com/paused";
+
+/// Removes the finalizer of an older operator.
+const STRIP: &str = "PATCH /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds/cache?…";
+
+#[tokio::test(start_paused = true)]
+async fn a_new_resource_costs_one_unforced_apply_and_one_status_later() {
+    let scenario = Scenario::new(willing);
+    scenario.holds(1, json!({}));
+    let wait = Duration::from_millis(500);
+    let next = scenario.reconcile().await;
+    assert_eq!(next, Ok(Action::RequeueAfter(wait)), "the status waits");
+    tokio::time::advance(wait).await;
+    assert_eq!(scenario.sent(), [APPLY]);
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
+    assert_eq!(scenario.sent(), [STATUS]);
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
+    assert_eq!(scenario.sent(), Vec::<String>::new(), "and nothing more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_spec_is_applied_with_force_and_only_onto_the_child_that_is_known() {
+    let scenario = Scenario::new(willing);
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    scenario.sent();
+    scenario.holds(
+        2,
+        json!({"metadata": {"resourceVersion": "2", "generation": 2}}),
+    );
+    scenario.reconcile().await.expect("reconciled");
+    let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
+    assert_eq!(scenario.sent(), [FORCE]);
+    assert_eq!(body["metadata"]["uid"], "child");
+    assert_eq!(body["spec"]["replicas"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_api_server_makes_of_an_apply_is_not_fought() {
+    let scenario = Scenario::new(|line, body| {
+        let (code, mut object) = willing(line, body)?;
+        if line.contains("force=") {
+            object["spec"]["replicas"] = json!(7);
+        }
+        Some((code, object))
+    });
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [APPLY]);
+    tokio::time::advance(Duration::from_secs(20)).await;
+    scenario.reconcile().await.expect("reconciled");
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [STATUS]);
+    // A new desired state is sent, whatever the result of the last one.
+    scenario.holds(
+        2,
+        json!({"metadata": {"resourceVersion": "6", "generation": 2}}),
+    );
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [FORCE]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_49_a_resource_that_is_being_deleted_gets_one_status_and_nothing_else() {
+    let scenario = Scenario::new(willing);
+    let condition = |type_: &str, status: &str| {
+        let time = "2026-01-01T00:00:00Z";
+        json!({"type": type_, "status": status, "reason": "Paused", "message": "", "lastTransitionTime": time})
+    };
+    scenario.holds(
+        1,
+        json!({
+            "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "annotations": {PAUSED: "true"}},
+            "status": {
+                "replicas": 3, "readyReplicas": 3, "nodes": ["a"], "selector": "app=a", "observedGeneration": 1,
+                "conditions": [condition("Ready", "Unknown"), condition("Available", "True"), condition("Degraded", "True")],
+            },
+        }),
+    );
+    let wait = Duration::from_millis(500);
+    let next = scenario.reconcile().await;
+    assert_eq!(next, Ok(Action::RequeueAfter(wait)), "it may be gone soon");
+    tokio::time::advance(wait).await;
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
+    let status = scenario.sent.lock().expect("not poisoned")[0].1[1]["value"].clone();
+    assert_eq!(scenario.sent(), [STATUS]);
+    let told: Vec<_> = ["Ready", "Available", "Degraded"]
+        .map(|type_| scenario.condition(type_))
+        .map(|(status, reason, _)| format!("{status} {reason}"))
+        .into();
+    assert_eq!(
+        told,
+        ["False Terminating", "Unknown Terminating", "True Paused"]
+    );
+    assert_eq!(status["selector"], "app=a", "for the scale subresource");
+    let numbers = ["replicas", "readyReplicas"].map(|field| status.get(field));
+    assert_eq!((numbers, &status["nodes"]), ([None, None], &json!([])));
+    assert_eq!(scenario.told(), Vec::<String>::new(), "it is not resumed");
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
+    assert_eq!(
+        scenario.sent(),
+        Vec::<String>::new(),
+        "whatever becomes of its children"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_33_the_finalizer_of_an_older_operator_is_stripped_and_no_other() {
+    let scenario = Scenario::new(willing);
+    scenario.holds(
+        1,
+        json!({"metadata": {
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": ["theirs.example.com/one", "cache.example.com/finalizer"],
+        }}),
+    );
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
+    let sent = scenario.sent.lock().expect("not poisoned").clone();
+    assert_eq!(sent.len(), 1);
+    let removal = json!({"op": "remove", "path": "/metadata/finalizers/1"});
+    assert_eq!(sent[0].1[2], removal);
+}
+
+/// A resource with a finalizer of an older operator, which a policy keeps.
+fn with_a_finalizer_that_stays(annotations: Value) -> Scenario {
+    let scenario = Scenario::new(|line, body| match line {
+        line if line.contains("memcacheds/cache?") => refusal(403, "denied by a policy", "", ""),
+        line => willing(line, body),
+    });
+    let finalizers = json!(["cache.example.com/finalizer"]);
+    let metadata = json!({"finalizers": finalizers, "annotations": annotations});
+    scenario.holds(1, json!({"metadata": metadata}));
+    scenario
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_that_stays_is_told_and_prevents_neither_children_nor_status() {
+    let scenario = with_a_finalizer_that_stays(json!({}));
+    scenario.asks_to_stay_away(Duration::from_secs(7));
+    scenario.reconcile().await.expect_err("tried again");
+    assert_eq!(scenario.sent(), Vec::<String>::new(), "nothing else");
+    tokio::time::advance(Duration::from_secs(7)).await;
+    let error = scenario.reconcile().await.expect_err("tried again");
+    assert!(error.contains("denied by a policy"), "{error}");
+    assert_eq!(scenario.sent(), [STRIP, APPLY]);
+    tokio::time::advance(Duration::from_secs(30)).await;
+    scenario.reconcile().await.expect_err("tried again");
+    assert_eq!(scenario.sent(), [STRIP, STATUS]);
+    let (status, reason, message) = scenario.condition("Degraded");
+    assert_eq!((status.as_str(), reason.as_str()), ("True", "ApplyFailed"));
+    assert!(message.contains("denied by a policy"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_resource_with_a_finalizer_that_stays_has_a_status() {
+    let paused = json!({"quartet-operator.example.com/paused": "true"});
+    let scenario = with_a_finalizer_that_stays(paused);
+    scenario.reconcile().await.expect_err("tried again");
+    tokio::time::advance(Duration::from_secs(4)).await;
+    let error = scenario.reconcile().await.expect_err("tried again");
+    assert!(error.contains("denied by a policy"), "{error}");
+    assert_eq!(scenario.sent(), [STRIP, STRIP, STATUS]);
+    assert_eq!(scenario.condition("Ready").1, "Paused");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_50_a_namespace_that_is_going_away_gets_neither_child_nor_status() {
+    let scenario = Scenario::new(|_, _| refusal(403, "forbidden", "NamespaceTerminating", ""));
+    scenario.holds(1, json!({}));
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
+    assert_eq!(scenario.sent(), [APPLY]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_an_answer_ends_at_its_deadline() {
+    let scenario = Scenario::new(|_, _| None);
+    scenario.holds(1, json!({}));
+    let started = tokio::time::Instant::now();
+    let error = scenario.reconcile().await.expect_err("no answer");
+    assert_eq!(
+        error,
+        "cannot apply deployments ns/cache: no answer within 10 s"
+    );
+    assert!(
+        started.elapsed() < Duration::from_secs(21),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_48_an_invalid_spec_is_told_and_nothing_is_applied() {
+    let scenario = Scenario::new(|line, body| {
+        let (code, mut object) = willing(line, body)?;
+        object["spec"]["size"] = json!(-1);
+        Some((code, object))
+    });
+    scenario.holds(-1, json!({}));
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
+    let sent = scenario.sent();
+    assert_eq!(sent[0], STATUS, "{sent:?}");
+    assert!(!sent.iter().any(|line| line.contains("deployments")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spec_that_changes_while_the_status_is_written_is_not_lost() {
+    let scenario = Scenario::new(|line, body| {
+        let (code, mut object) = willing(line, body)?;
+        if line.contains("/status") {
+            // The answer contains a concurrent change of a user; the watch repeats neither.
+            object["spec"]["size"] = json!(7);
+            object["metadata"]["generation"] = json!(2);
+        }
+        Some((code, object))
+    });
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    tokio::time::advance(Duration::from_secs(20)).await;
+    assert_eq!(
+        scenario.reconcile().await,
+        Ok(Action::RequeueAfter(Duration::ZERO))
+    );
+    scenario.sent();
+    scenario.reconcile().await.expect("reconciled");
+    let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
+    assert_eq!(body["spec"]["replicas"], 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_is_told_in_the_words_of_the_version_that_was_read() {
+    let scenario = Scenario::new(willing);
+    scenario.holds(-1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    let body = scenario.sent.lock().expect("not poisoned")[0].1.to_string();
+    assert!(body.contains("spec.size: Invalid value: -1"), "{body}");
+}

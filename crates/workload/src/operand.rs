@@ -1,0 +1,80 @@
+//! The part of an operator that all kinds share: from the validation of a spec to children and
+//! status. A kind implements [`Operand`]. Pure.
+
+use serde::{Deserialize, de::DeserializeOwned};
+
+use super::child::{DEPLOYMENT, Owned, SERVICE};
+use super::observed::Observed;
+pub use super::operator::ValidationError;
+use super::operator::{Desired, Operator, Resource, Summary};
+use super::plan::{Plan, invalid};
+pub use super::settings::{OperandImage, Settings};
+use super::{status, workload};
+use crate::api::Status;
+use quartet_versions::Kind;
+use quartet_versions::validation::service_name_error;
+
+/// What differs between kinds.
+pub trait Operand: Send + Sync + 'static {
+    /// Names, versions and rules.
+    const KIND: &'static Kind;
+    /// The default image of its pods; `None` if every resource must set one.
+    const IMAGE: Option<&'static OperandImage>;
+    /// The hub's spec.
+    type Spec: DeserializeOwned;
+    /// The types of its children.
+    const OWNS: &'static [Owned] = &[Owned::always(DEPLOYMENT), Owned::optional(SERVICE)];
+
+    /// The plan for a valid spec.
+    ///
+    /// # Errors
+    /// [`ValidationError`]: a value that this kind computes is invalid.
+    fn plan(&self, spec: Self::Spec, settings: &Settings) -> Result<Plan, ValidationError>;
+}
+
+impl<O: Operand> Operator for O {
+    fn kind(&self) -> &'static Kind {
+        O::KIND
+    }
+
+    fn image(&self) -> Option<&'static OperandImage> {
+        O::IMAGE
+    }
+
+    fn owns(&self) -> &'static [Owned] {
+        O::OWNS
+    }
+
+    fn desired(&self, resource: &Resource, settings: &Settings) -> Desired {
+        let plan = plan(self, resource, settings)?;
+        Ok(workload::children(O::KIND, resource, &plan))
+    }
+
+    fn status(&self, resource: &Resource, desired: &Summary, observed: &Observed) -> Status {
+        let workload = observed.workload.as_ref();
+        let kept = workload.and_then(|workload| workload.preserved_selector.as_deref());
+        let selector = workload::selector_text(O::KIND, resource, kept);
+        status::of(O::KIND, resource, desired, selector, observed)
+    }
+}
+
+/// The plan of a resource with a valid spec. This is the last of three layers of validation, for
+/// objects that were stored before a rule existed or without the webhook.
+fn plan<O: Operand>(
+    operand: &O,
+    resource: &Resource,
+    settings: &Settings,
+) -> Result<Plan, ValidationError> {
+    let errors = O::KIND.hub.validate(&resource.spec);
+    if !errors.is_empty() {
+        return Err(ValidationError::Invalid(errors));
+    }
+    let spec = O::Spec::deserialize(&resource.spec)
+        .map_err(|error| invalid("spec", None, error.to_string()))?;
+    let plan = operand.plan(spec, settings)?;
+    let service = plan.service.as_ref();
+    match service.and_then(|_| service_name_error(&resource.name)) {
+        Some(error) => Err(ValidationError::Invalid(vec![error])),
+        None => Ok(plan),
+    }
+}

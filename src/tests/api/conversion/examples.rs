@@ -1,0 +1,192 @@
+//! Single conversions: what moves where, what the annotation keeps, what is refused.
+
+use serde_json::{Value, json};
+
+use super::{converted, object};
+use crate::kinds::DATA_ANNOTATION;
+use crate::kinds::{elasticweb, memcached};
+use crate::tests::workload::kinds;
+use quartet_versions::conversion::{ConversionError, convert};
+
+fn spoke_memcached(spec: Value) -> Value {
+    object(
+        &memcached::KIND,
+        &memcached::KIND.spoke,
+        json!({"name": "x"}),
+        Some(spec),
+        json!({}),
+    )
+}
+
+#[test]
+fn what_the_old_crds_stored_moves_as_it_is_and_needs_no_annotation() {
+    for size in [json!(3), json!(0), json!(-5), Value::Null, json!("3")] {
+        let hub = converted(
+            &memcached::KIND,
+            &spoke_memcached(json!({"size": size})),
+            &memcached::KIND.hub,
+        );
+        assert_eq!(hub["spec"], json!({"replicas": size}));
+        assert_eq!(hub["metadata"], json!({"name": "x"}));
+    }
+    let hub = converted(
+        &memcached::KIND,
+        &spoke_memcached(json!({})),
+        &memcached::KIND.hub,
+    );
+    assert_eq!(
+        hub["spec"],
+        json!({}),
+        "absent stays absent: conversion does not default"
+    );
+}
+
+#[test]
+fn an_elasticweb_is_nested_and_flattened() {
+    let kind = &elasticweb::KIND;
+    let spec =
+        json!({"image": "nginx:1.17.1", "port": 30003, "singlePodsQPS": 800, "totalQPS": 2400});
+    let spoke = object(
+        kind,
+        &kind.spoke,
+        json!({"name": "x"}),
+        Some(spec),
+        json!({"realQPS": 800}),
+    );
+    let hub = converted(kind, &spoke, &kind.hub);
+    let nested = json!({
+        "image": "nginx:1.17.1",
+        "capacity": {"perPodQPS": 800, "targetQPS": 2400},
+        "service": {"nodePort": 30003},
+    });
+    assert_eq!(hub["spec"], nested);
+    assert_eq!(hub["metadata"], json!({"name": "x"}));
+}
+
+#[test]
+fn the_annotation_holds_only_what_the_target_cannot_say() {
+    let kind = &elasticweb::KIND;
+    let spec = json!({
+        "image": "a",
+        "podSecurity": "Baseline",
+        "capacity": {"perPodQPS": 1},
+        "service": {"port": 81, "nodePort": 30003},
+    });
+    let hub = object(kind, &kind.hub, json!({"name": "x"}), Some(spec), json!({}));
+    let spoke = converted(kind, &hub, &kind.spoke);
+    assert_eq!(
+        spoke["spec"],
+        json!({"image": "a", "port": 30003, "singlePodsQPS": 1})
+    );
+    let data: Value = serde_json::from_str(
+        spoke["metadata"]["annotations"][DATA_ANNOTATION]
+            .as_str()
+            .unwrap(),
+    )
+    .unwrap();
+    assert_eq!(
+        data,
+        json!({"v2": {"podSecurity": "Baseline", "service": {"port": 81}}})
+    );
+}
+
+#[test]
+fn data_meant_for_the_other_version_is_not_mistaken_for_ours() {
+    let kind = &memcached::KIND;
+    let data = json!({"v1": {"memory": 128}}).to_string();
+    let metadata = json!({"name": "x", "annotations": {DATA_ANNOTATION: data}});
+    // A manifest of the spoke version that was rewritten by hand and still has its annotation.
+    let hub = object(
+        kind,
+        &kind.hub,
+        metadata,
+        Some(json!({"replicas": 1})),
+        json!({}),
+    );
+    assert_eq!(
+        converted(kind, &hub, &kind.spoke)["spec"],
+        json!({"size": 1})
+    );
+}
+
+#[test]
+fn data_cannot_bring_back_what_the_version_that_was_written_can_say_itself() {
+    let kind = &memcached::KIND;
+    let data = json!({"v1": {"replicas": 9, "memory": 128}}).to_string();
+    let metadata = json!({"name": "x", "annotations": {DATA_ANNOTATION: data}});
+    for (spoke, hub) in [
+        (json!({}), json!({"memory": 128})),
+        (json!({"size": 2}), json!({"replicas": 2, "memory": 128})),
+        (
+            json!({"size": null}),
+            json!({"replicas": null, "memory": 128}),
+        ),
+    ] {
+        let spoke = object(kind, &kind.spoke, metadata.clone(), Some(spoke), json!({}));
+        assert_eq!(converted(kind, &spoke, &kind.hub)["spec"], hub);
+    }
+}
+
+#[test]
+fn an_object_in_the_wanted_version_is_not_touched() {
+    let kind = &memcached::KIND;
+    let metadata = json!({"annotations": {DATA_ANNOTATION: "anything"}});
+    let hub = object(
+        kind,
+        &kind.hub,
+        metadata,
+        Some(json!({"replicas": 1})),
+        json!({}),
+    );
+    assert_eq!(converted(kind, &hub, &kind.hub), hub);
+}
+
+#[test]
+fn what_is_not_an_object_of_the_kind_is_named() {
+    let kind = &memcached::KIND;
+    assert_eq!(
+        convert(kind, json!(1), &kind.hub),
+        Err(ConversionError::NotAnObject { kind: "Memcached" })
+    );
+    for api_version in [
+        "",
+        "v1",
+        "cache.example.com/v2",
+        "proxy.example.com/v1alpha1",
+    ] {
+        let error = convert(kind, json!({"apiVersion": api_version}), &kind.hub).unwrap_err();
+        assert!(
+            error.to_string().contains(&format!("{api_version:?}")),
+            "{error}"
+        );
+    }
+}
+
+/// During a server-side apply, the API server converts an object without the fields of a field manager,
+/// and rejects an answer whose metadata is absent or null.
+#[test]
+fn an_object_without_metadata_gets_an_empty_one() {
+    for kind in kinds() {
+        for (from, to) in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
+            let api_version = |version| kind.api_version(version);
+            let pruned = json!({
+                "apiVersion": api_version(from), "kind": kind.kind, "status": {"replicas": 1},
+            });
+            let expected = json!({
+                "apiVersion": api_version(to), "kind": kind.kind, "metadata": {},
+                "status": {"replicas": 1},
+            });
+            assert_eq!(converted(kind, &pruned, to), expected);
+            let mut null = pruned.clone();
+            null["metadata"] = Value::Null;
+            assert_eq!(converted(kind, &null, to), expected);
+        }
+    }
+    // The annotation has a place there.
+    let kind = &memcached::KIND;
+    let hub = json!({
+        "apiVersion": kind.api_version(&kind.hub), "kind": kind.kind, "spec": {"memory": 128},
+    });
+    let back = converted(kind, &converted(kind, &hub, &kind.spoke), &kind.hub);
+    assert_eq!(back["spec"], hub["spec"]);
+}

@@ -1,0 +1,104 @@
+//! Names, selectors and owners of the children, by which each is told from all others.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::kinds::BRAND;
+
+#[test]
+fn fault_07_two_instances_never_select_each_others_pods() {
+    for operator in OPERATORS {
+        let selector = |name| {
+            let children = children(*operator, &named(*operator, name, one_pod(*operator)));
+            workload(&children)["spec"]["selector"]["matchLabels"].clone()
+        };
+        assert_ne!(selector("one"), selector("other"));
+    }
+}
+
+#[test]
+fn fault_19_every_child_has_its_owner() {
+    for operator in OPERATORS {
+        let mut spec = one_pod(*operator);
+        if let Some((with_service, _)) = service_on_and_off(operator.kind()) {
+            merge(&mut spec, with_service);
+        }
+        let has_service = operator.kind().hub.service_name.is_needed(&spec);
+        let resource = resource(*operator, spec);
+        let children = children(*operator, &resource);
+        let is_its_service = |it: &Child| it.kind == SERVICE && it.name == resource.name;
+        assert_eq!(children.iter().any(is_its_service), has_service);
+        // With an owner, a retained child would be deleted.
+        let is_retained =
+            |it: &Child| it.body["metadata"]["annotations"][BRAND.retained_for].is_string();
+        for child in children.iter().filter(|it| !is_retained(it)) {
+            assert_eq!(
+                child.body["metadata"]["ownerReferences"],
+                json!([{
+                    "apiVersion": resource.api_version,
+                    "kind": operator.kind().kind,
+                    "name": resource.name,
+                    "uid": resource.uid,
+                    "controller": true,
+                    "blockOwnerDeletion": true,
+                }])
+            );
+        }
+    }
+}
+
+#[test]
+fn fault_31_the_selector_outlives_a_change_of_image() {
+    let selector = |image: &str| {
+        let spec = json!({ "image": image });
+        deployment(&Memcached, &resource(&Memcached, spec))["spec"]["selector"].clone()
+    };
+    assert_eq!(selector("memcached:1.5"), selector("memcached:1.6"));
+}
+
+#[test]
+fn fault_43_two_kinds_of_one_name_conflict_like_strangers() {
+    let deployments: Vec<Value> = OPERATORS
+        .iter()
+        .map(|operator| children(*operator, &named(*operator, "same", one_pod(*operator))))
+        .map(|children| workload(&children).clone())
+        .collect();
+    for (index, one) in deployments.iter().enumerate() {
+        for other in deployments.iter().skip(index + 1) {
+            assert_eq!(one["metadata"]["name"], other["metadata"]["name"]);
+            // Two appliers conflict if they set different values of a field.
+            assert_ne!(one["spec"]["selector"], other["spec"]["selector"]);
+        }
+    }
+    let managers: BTreeSet<_> = OPERATORS
+        .iter()
+        .map(|operator| operator.kind().field_manager)
+        .collect();
+    assert_eq!(managers.len(), OPERATORS.len());
+}
+
+#[test]
+fn fault_44_long_and_odd_names_give_valid_children_or_a_clear_refusal() {
+    let long = "a".repeat(253);
+    let children = children(&Memcached, &named(&Memcached, &long, json!({})));
+    assert_eq!(children[0].name.len(), 242);
+    for name in [&*long, "1st", "a.b"] {
+        let resource = named(&ElasticWeb, name, elastic_web(json!(1), 1));
+        let refused = desired(&ElasticWeb, &resource).expect_err("is refused");
+        let message = refused.problem().message;
+        assert!(
+            message.starts_with("metadata.name: Invalid value: "),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn fault_51_children_belong_to_this_resource_and_not_to_an_earlier_namesake() {
+    let mut recreated = resource(&Memcached, json!({}));
+    let before = deployment(&Memcached, &recreated);
+    recreated.uid = "another".to_owned();
+    let after = deployment(&Memcached, &recreated);
+    assert_eq!(after["metadata"]["ownerReferences"][0]["uid"], "another");
+    assert_eq!(after["spec"], before["spec"]);
+}

@@ -1,0 +1,133 @@
+//! What a status says of its resource, and when.
+
+use super::*;
+use quartet_workload::Problem;
+
+#[test]
+fn fault_10_a_status_is_refreshed_when_the_children_are_already_as_wanted() {
+    let mut resource = resource(&Memcached, json!({ "replicas": 10 }));
+    resource.status = status(&Memcached, &resource, &nine_of_ten_ready());
+    assert_eq!(resource.status.ready_replicas, Some(9));
+    assert_eq!(
+        status(&Memcached, &resource, &at_rest(10)).ready_replicas,
+        Some(10)
+    );
+}
+
+#[test]
+fn fault_12_real_qps_is_that_of_ready_pods() {
+    let resource = resource(&ElasticWeb, elastic_web(json!(8000), 800));
+    assert_eq!(
+        status(&ElasticWeb, &resource, &nine_of_ten_ready()).real_qps,
+        Some(7200)
+    );
+}
+
+#[test]
+fn fault_13_a_taken_node_port_is_told_as_such() {
+    let resource = resource(&ElasticWeb, elastic_web(json!(1), 1));
+    let message =
+        "spec.ports[0].nodePort: Invalid value: 30003: provided port is already allocated";
+    let problem = Problem {
+        reason: Reason::NodePortUnavailable,
+        message: message.to_owned(),
+    };
+    let observed = Observed {
+        problem: Some(problem),
+        others: Vec::new(),
+        ..at_rest(1)
+    };
+    let status = status(&ElasticWeb, &resource, &observed);
+    assert_eq!(told(&status, "Degraded"), ("True", "NodePortUnavailable"));
+    assert_eq!(condition(&status, "Ready").message, message);
+}
+
+#[test]
+fn fault_21_pod_names_are_sorted_and_capped_so_that_a_status_does_not_flap() {
+    let resource = resource(&HelloWorld, json!({ "replicas": 2 }));
+    let mut observed = at_rest(2);
+    let before = status(&HelloWorld, &resource, &observed);
+    observed.pods.reverse();
+    assert_eq!(status(&HelloWorld, &resource, &observed), before);
+    assert_eq!(
+        status(&HelloWorld, &resource, &at_rest(1200)).nodes.len(),
+        1000
+    );
+}
+
+#[test]
+fn fault_35_nothing_is_degraded_where_nothing_is_wrong() {
+    for operator in OPERATORS {
+        let status = status(
+            *operator,
+            &resource(*operator, one_pod(*operator)),
+            &at_rest(1),
+        );
+        assert_eq!(told(&status, "Degraded"), ("False", "AsExpected"));
+    }
+}
+
+#[test]
+fn fault_36_a_resource_just_created_is_not_available() {
+    for operator in OPERATORS {
+        let resource = resource(*operator, one_pod(*operator));
+        // Applied, but not yet observed by the Deployment controller.
+        let deployment = ObservedWorkload {
+            generation: 1,
+            desired: 1,
+            ..Default::default()
+        };
+        let observed = Observed {
+            workload: Some(deployment),
+            pods: Vec::new(),
+            ..at_rest(1)
+        };
+        let status = status(*operator, &resource, &observed);
+        assert_eq!(told(&status, "Available").0, "False");
+        assert_eq!(told(&status, "Ready"), ("False", "RollingOut"));
+        assert_eq!(told(&status, "Progressing"), ("True", "RollingOut"));
+    }
+}
+
+#[test]
+fn fault_42_a_name_that_is_anothers_is_told() {
+    let resource = resource(&Nginx, json!({}));
+    let problem = Problem {
+        reason: Reason::NameConflict,
+        message: "is taken".to_owned(),
+    };
+    let observed = Observed {
+        problem: Some(problem),
+        now: NOON.to_owned(),
+        ..Observed::default()
+    };
+    let status = status(&Nginx, &resource, &observed);
+    assert_eq!(told(&status, "Ready"), ("False", "NameConflict"));
+    assert_eq!(told(&status, "Degraded"), ("True", "NameConflict"));
+    assert_eq!(told(&status, "Available"), ("False", "NameConflict"));
+    // All conditions tell the same.
+    let told = status.conditions.iter().map(|it| it.message.as_str());
+    assert_eq!(told.collect::<Vec<_>>(), ["is taken"; 5]);
+}
+
+#[test]
+fn fault_47_every_status_has_its_generation_and_four_conditions() {
+    for operator in OPERATORS {
+        let mut resource = resource(*operator, one_pod(*operator));
+        resource.generation = 7;
+        let status = status(*operator, &resource, &at_rest(1));
+        assert_eq!(status.observed_generation, Some(7));
+        let types: Vec<_> = status
+            .conditions
+            .iter()
+            .map(|told| told.type_.as_str())
+            .collect();
+        assert_eq!(types, ["Ready", "Available", "Progressing", "Degraded"]);
+        assert!(
+            status
+                .conditions
+                .iter()
+                .all(|told| told.observed_generation == Some(7))
+        );
+    }
+}
