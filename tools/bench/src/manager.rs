@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use devcluster::{Cluster, Process, Program, free_port};
+use devcluster::{Cluster, Process, free_port, watched};
 use kube::config::Kubeconfig;
 
 use crate::Result;
@@ -157,10 +157,12 @@ impl Manager {
         }
         flags.extend_from_slice(more);
         let webhooks = more.iter().any(|flag| flag.starts_with("--webhook"));
-        let webhooks = ("ENABLE_WEBHOOKS".to_owned(), webhooks.to_string());
-        let program = Program::foreign(std::path::absolute(&subject.binary)?);
+        let mut command = watched(std::path::absolute(&subject.binary)?);
+        command
+            .args(flags)
+            .env("ENABLE_WEBHOOKS", webhooks.to_string());
         let log = folder.join(format!("{name}.log"));
-        let process = Process::spawn(name, &program, flags, [webhooks], &log)?;
+        let process = Process::spawn(name, &mut command, &log)?;
         Ok(Self { process, metrics })
     }
 
