@@ -12,7 +12,7 @@ use kube::config::Kubeconfig;
 use crate::Result;
 use crate::promises::row;
 use crate::table::Rows;
-use crate::usage::{self, Instructions, Memory};
+use crate::usage::{self, Memory};
 
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -183,11 +183,6 @@ impl Manager {
     /// CPU time since it started.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         usage::cpu(self.id())
-    }
-
-    /// A counter of its instructions from now on.
-    pub(crate) fn instructions(&self) -> Instructions {
-        Instructions::of(self.id())
     }
 
     /// Reconciles since it started, by its own metrics.
