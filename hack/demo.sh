@@ -158,7 +158,7 @@ log=${KUBECONFIG%/*}/command.log
 trap finish EXIT
 if [ -z "${KEEP:-}" ]; then
     # Stopped when this shell ends, however it ends.
-    "$devcluster" run-bound $$ -- "${serve[@]}" >"$log" 2>&1 &
+    setpriv --pdeathsig=TERM -- "${serve[@]}" >"$log" 2>&1 &
     serving=$!
 fi
 play

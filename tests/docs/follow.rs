@@ -9,7 +9,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use devcluster::{Cluster, Options, Process, Program, free_port};
+use devcluster::{Cluster, Options, Process, free_port, watched};
 use regex::Regex;
 use testkit::{Limit, bash_line};
 
@@ -191,18 +191,15 @@ impl Reader {
             ("WEBHOOK_PORT", webhooks.to_string()),
             ("WEBHOOK_URL", format!("https://127.0.0.1:{webhooks}")),
         ];
-        let ours = self.variables.iter();
-        let ours = ours.map(|(name, value)| (name.clone(), value.to_string_lossy().into_owned()));
         let folder = self.folder.display();
         let make = format!("{CLEAN}; cd '{folder}' && exec {line}");
-        let mut manager = Process::spawn(
-            "make run",
-            &Program::foreign("/bin/bash"),
-            ["-c".to_owned(), make],
-            ours.chain(ports.map(|(name, value)| (name.to_owned(), value))),
-            &self.manager_log(),
-        )
-        .map_err(|error| error.to_string())?;
+        let mut command = watched("/bin/bash");
+        command
+            .args(["-c", &make])
+            .envs(self.variables.iter().cloned())
+            .envs(ports);
+        let mut manager = Process::spawn("make run", &mut command, &self.manager_log())
+            .map_err(|error| error.to_string())?;
         let mut limit = Limit::new(PATIENCE);
         while !self
             .say("kubectl apply --dry-run=server -k config/samples")?

@@ -158,7 +158,7 @@ fn node_and_server_restarted(node: &Node) {
     for component in [Component::Kubelet, Component::ApiServer] {
         node.cluster
             .restart(component)
-            .unwrap_or_else(|error| panic!("{component}: {error}"));
+            .unwrap_or_else(|error| panic!("{component:?}: {error}"));
         shell.must("kubectl wait --for=condition=Ready nodes --all --timeout=90s");
     }
     operands::answer_after_scaling(shell);

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use faultproxy::{EventAction, EventRule, Match, Proxy};
+use faultproxy::{EventAction, Match, Proxy, Rule};
 use serde_json::{Value, json};
 
 use crate::environment::{Replica, start_behind};
@@ -54,7 +54,7 @@ async fn a_new_leader_with_an_outdated_cache_never_applies_an_older_generation()
         let mut next = start_behind(&env, &handover.to_string(), &proxy);
         next.until_synced().await;
         let resources = Match::watches().of("memcacheds");
-        let held = proxy.install_on_events(EventRule::new(resources, EventAction::Hold));
+        let held = proxy.install(Rule::new(resources, EventAction::Hold));
         ask_for(&env, 1 + handover).await;
         let mut limit = Limit::new(DEADLINE);
         while held.met() == 0 {

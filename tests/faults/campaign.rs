@@ -78,7 +78,7 @@ async fn one(scenario: Scenario, seats: Arc<Semaphore>, hold: Duration) -> Vec<V
     let found = oracles::check(&mut fixture, hold).await;
     fixture.stop().await;
     let converged = fixture.converged.unwrap_or_default();
-    let requests = fixture.proxy.journal().requests.len();
+    let requests = fixture.proxy.journal().len();
     println!(
         "{}: {} violations, converged in {converged:.1?}, {requests} requests",
         scenario.label(),

@@ -159,7 +159,7 @@ impl Fixture {
     fn is_watching(&self) -> bool {
         let (user, journal) = (self.user(), self.proxy.journal());
         WATCHED.iter().all(|resource| {
-            journal.requests.iter().any(|entry| {
+            journal.iter().any(|entry| {
                 entry.target.verb == "watch"
                     && entry.target.resource == *resource
                     && entry.user == user

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use faultproxy::{Action, EventAction, EventRule, Journal, Match, Proxy, Rule};
+use faultproxy::{Action, EventAction, Match, Proxy, Rule};
 use serde_json::json;
 use testkit::{DEADLINE, Limit, MEMCACHED, Manager, NAMESPACE, TestEnv, is_ready};
 use tokio::time::{Instant, sleep};
@@ -55,7 +55,7 @@ impl Rival {
     /// The number of children that it has written.
     fn writes(&self) -> usize {
         let journal = self.proxy.journal();
-        let written = journal.requests.iter().filter(|entry| {
+        let written = journal.iter().filter(|entry| {
             entry.target.is_write()
                 && entry.target.resource == "deployments"
                 && entry.is_committed()
@@ -103,15 +103,13 @@ async fn end(env: TestEnv, first: &Rival, second: &Rival) {
     change(&env, 2).await;
     let scaled = |it: &serde_json::Value| is_ready(it) && it["status"]["readyReplicas"] == 2;
     env.until(MEMCACHED, "it", "scaled", scaled).await;
-    let mut both = Journal::default();
+    let mut both = Vec::new();
     for rival in [first, second] {
-        let journal = rival.proxy.journal();
-        assert_eq!(journal.left_out, 0);
-        both.requests.extend(journal.requests);
+        both.extend(rival.proxy.journal());
         let log = rival.manager.log();
         assert!(!log.contains("panicked"), "{log}");
     }
-    both.requests.sort_by_key(|entry| entry.began);
+    both.sort_by_key(|entry| entry.began);
     let found = writers::overlaps(&both);
     assert!(found.is_empty(), "{found:#?}");
     env.delete(NAMESPACE, &env.namespace).await;
@@ -125,8 +123,8 @@ async fn make_faster(second: &Rival) {
     let answers = second.proxy.install(answers);
     let path = "/object/spec/leaseDurationSeconds";
     let edit = EventAction::Edit(path, FAST_LEASE_SECONDS.into());
-    let events = EventRule::new(Match::watches().of("leases"), edit);
-    let events = second.proxy.install_on_events(events);
+    let events = Rule::new(Match::watches().of("leases"), edit);
+    let events = second.proxy.install(events);
     let mut limit = Limit::new(LEASE);
     while answers.took_effect() + events.took_effect() == 0 {
         limit.pause(|| "it does not read the Lease").await;

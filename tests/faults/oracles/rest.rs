@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use faultproxy::Journal;
+use faultproxy::Entry;
 use testkit::{Limit, POLL};
 use tokio::time::{Instant, sleep};
 
@@ -23,8 +23,8 @@ pub(super) async fn holds(fixture: &Fixture, hold: Duration) -> Vec<Violation> {
 }
 
 /// Returns the requests since `begin`, except those of a manager at rest.
-pub(super) fn requested(journal: &Journal, begin: Instant) -> Vec<Violation> {
-    let since = journal.requests.iter().filter(|it| it.began >= begin);
+pub(super) fn requested(journal: &[Entry], begin: Instant) -> Vec<Violation> {
+    let since = journal.iter().filter(|it| it.began >= begin);
     let found = since.filter(|entry| {
         let target = &entry.target;
         // The stored version is read beside the watches, with a delay of its own.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use faultproxy::{Entry, Journal};
+use faultproxy::Entry;
 
 use super::{Violation, violation};
 
@@ -14,9 +14,9 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// eleven attempts in ten seconds; events about it cause others. The delay of a watch doubles from 0.4 s.
 const MOST: usize = 20;
 
-pub(super) fn too_many(journal: &Journal) -> Vec<Violation> {
+pub(super) fn too_many(journal: &[Entry]) -> Vec<Violation> {
     let mut failures: BTreeMap<String, Vec<&Entry>> = BTreeMap::new();
-    for entry in journal.requests.iter().filter(|it| it.is_failure()) {
+    for entry in journal.iter().filter(|it| it.is_failure()) {
         let key = format!("{:?} of {}", entry.target, entry.user);
         failures.entry(key).or_default().push(entry);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use faultproxy::{Entry, Journal, Target};
+use faultproxy::{Entry, Target};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -48,20 +48,13 @@ fn write(user: &str, at: u64) -> Entry {
     entry(user, at, "patch", "deployments", 200)
 }
 
-fn journal(requests: Vec<Entry>) -> Journal {
-    Journal {
-        requests,
-        ..Journal::default()
-    }
-}
-
 fn oracles(violations: Vec<Violation>) -> Vec<&'static str> {
     violations.into_iter().map(|it| it.oracle).collect()
 }
 
 #[test]
 fn a_write_without_the_lease_is_reported() {
-    let found = |requests| oracles(writers::overlaps(&journal(requests)));
+    let found = |requests: Vec<Entry>| oracles(writers::overlaps(&requests));
     let fine = || {
         vec![
             lease("a", 0, "a"),
@@ -106,7 +99,7 @@ fn a_hot_loop_is_reported_and_a_back_off_is_not() {
         let failures = times
             .iter()
             .map(|at| entry("a", *at, "patch", "deployments", 500));
-        oracles(retries::too_many(&journal(failures.collect())))
+        oracles(retries::too_many(&failures.collect::<Vec<_>>()))
     };
     let doubling = (0..14).map(|it| 5 * ((1 << it) - 1));
     assert!(failures(doubling.collect()).is_empty());
@@ -116,9 +109,9 @@ fn a_hot_loop_is_reported_and_a_back_off_is_not() {
 
 #[test]
 fn a_request_at_rest_is_reported() {
-    let requested = |requests| {
+    let requested = |requests: Vec<Entry>| {
         let from = start() + Duration::from_secs(1);
-        oracles(rest::requested(&journal(requests), from))
+        oracles(rest::requested(&requests, from))
     };
     let usual = || {
         vec![

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use faultproxy::{Entry, Journal};
+use faultproxy::Entry;
 use tokio::time::Instant;
 
 use super::{Violation, violation};
@@ -22,13 +22,13 @@ struct Hold<'a> {
 }
 
 /// Returns the writes without the Lease, of managers that take part in an election.
-pub(crate) fn overlaps(journal: &Journal) -> Vec<Violation> {
-    let mut holds: Vec<_> = journal.requests.iter().filter_map(hold).collect();
+pub(crate) fn overlaps(journal: &[Entry]) -> Vec<Violation> {
+    let mut holds: Vec<_> = journal.iter().filter_map(hold).collect();
     if holds.is_empty() {
         return vec![violation("O4", "no write of the Lease was seen")];
     }
     holds.sort_by_key(|hold| hold.done);
-    let writes = journal.requests.iter().filter(|entry| {
+    let writes = journal.iter().filter(|entry| {
         entry.target.is_write() && entry.target.resource != "leases" && entry.is_committed()
     });
     let mut violations = Vec::new();

@@ -29,7 +29,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             let delay = Action::Delay(Duration::from_millis(100), Duration::from_millis(300));
             let loss = || Rule::new(Match::all(), Action::Reset).one_in(20);
             // A run may have so few requests that none of them is lost.
-            let first = Rule::new(Match::verbs(&["patch"]), Action::Reset).nth(1..=1);
+            let first = Rule::new(Match::verbs(&["patch"]), Action::Reset).first(1);
             let rules = vec![
                 Rule::new(Match::all(), delay),
                 loss(),
@@ -40,7 +40,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         }),
         Scenario::new("F14", slow, |it| {
             let calls = Match::verbs(&["get", "list", "create", "update", "patch"]);
-            let end = Rule::new(Match::watches(), Action::Reset).nth(1..=7);
+            let end = Rule::new(Match::watches(), Action::Reset).first(7);
             until_cleared(it, vec![Rule::new(calls, Action::Slow(8000)), end]).boxed()
         }),
         gone(3).short(),

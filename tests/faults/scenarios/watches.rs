@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use faultproxy::{Action, EventAction, EventRule, Match, Rule};
+use faultproxy::{Action, EventAction, Match, Rule};
 use futures::FutureExt as _;
 use tokio::time::Instant;
 
@@ -27,7 +27,7 @@ fn all(verbs: &[&'static str]) -> Match {
 
 /// Ends the watches.
 fn end() -> Rule {
-    Rule::new(all(&["watch"]), Action::Reset).nth(1..=7)
+    Rule::new(all(&["watch"]), Action::Reset).first(7)
 }
 
 pub(super) fn scenarios() -> Vec<Scenario> {
@@ -65,9 +65,9 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         let name = format!("the next event of each watch {what}");
         let is_short = matches!(action, EventAction::Gone);
         let scenario = Scenario::new(fault, name, move |it| {
-            let rule = EventRule::new(all(&["watch"]), action.clone()).nth(1..=7);
+            let rule = Rule::new(all(&["watch"]), action.clone()).first(7);
             async move {
-                let rule = it.proxy.install_on_events(rule);
+                let rule = it.proxy.install(rule);
                 it.work().await;
                 it.converge().await;
                 assert!(rule.took_effect() > 0, "no fault was made");
@@ -84,9 +84,9 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     }));
     scenarios.push(Scenario::new("F13", "a list stalls in the middle", |it| {
         let stall = Rule::new(Match::verbs(&["list"]).of("deployments"), Action::Stall);
-        let gone = Rule::new(all(&["watch"]), Action::gone()).nth(1..=7);
+        let gone = Rule::new(all(&["watch"]), Action::gone()).first(7);
         // A list that stalls ends after two minutes.
-        let rules = vec![stall.nth(1..=1), gone, end()];
+        let rules = vec![stall.first(1), gone, end()];
         it.work_in_spite_of(rules, Duration::from_secs(150)).boxed()
     }));
     scenarios
@@ -94,7 +94,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 
 /// The watches end, and the next requests for each resource get this answer.
 async fn rejected(fixture: &mut Fixture, action: Action, requests: Match, times: u64) {
-    let rule = Rule::new(requests, action).nth(1..=7 * times);
+    let rule = Rule::new(requests, action).first(7 * times);
     let rejected = fixture.proxy.install(rule);
     let end = fixture.proxy.install(end());
     fixture.work().await;
@@ -121,7 +121,7 @@ async fn silent(fixture: &mut Fixture) {
     rule.remove();
     fixture.converge_within(DETECTION_LIMIT / 4).await;
     let journal = fixture.proxy.journal();
-    let dead = journal.requests.iter().filter(|entry| {
+    let dead = journal.iter().filter(|entry| {
         entry.target.verb == "watch" && entry.target.resource != "leases" && entry.began < began
     });
     let noticed = dead

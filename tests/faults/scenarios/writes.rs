@@ -1,8 +1,9 @@
 //! F01 to F07: the manager is killed during a write, writes are rejected, or their answers are lost.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use faultproxy::{Action, Callback, Match, Rule};
+use faultproxy::{Action, Match, Rule};
 use futures::FutureExt as _;
 use tokio::time::sleep;
 
@@ -30,7 +31,7 @@ fn first_writes(action: &Action) -> Vec<Rule> {
     let objects = WRITTEN.iter().flat_map(|it| NAMES.map(|name| (it, name)));
     let writes = objects.map(|(it, name)| Match::writes().of(it).named(name));
     writes
-        .map(|writes| Rule::new(writes, action.clone()).nth(1..=1))
+        .map(|writes| Rule::new(writes, action.clone()).first(1))
         .collect()
 }
 
@@ -77,14 +78,14 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 
 async fn killed(fixture: &mut Fixture, resource: &str) {
     let id = fixture.env.manager().id().to_string();
-    let kill = Callback::new(move || {
+    let kill = Arc::new(move || {
         let kill = std::process::Command::new("kill")
             .args(["-KILL", &id])
             .status();
         assert!(kill.is_ok());
     });
     let rule = Rule::new(Match::writes().of(resource), Action::Run(kill));
-    fixture.proxy.install(rule.nth(1..=1).after_commit());
+    fixture.proxy.install(rule.first(1).after_commit());
     fixture.work().await;
     fixture.until_exited(Duration::from_secs(20)).await;
     fixture.converge_within(NEXT_LEADS_WITHIN).await;

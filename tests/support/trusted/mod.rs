@@ -1,7 +1,7 @@
 //! Checks every status with `Ready=True`: when it was written, each child was stored as the
 //! resource's generation in that status desires, was not being deleted, and its rollout was
 //! complete. Reads an API server's audit log, which has every version of resources and children
-//! (`tools/devcluster/src/config/audit-policy.yaml`); sends no requests.
+//! (`tools/devcluster/config/audit-policy.yaml`); sends no requests.
 //!
 //! The log is ordered by the etcd revision in each response. A manager cannot see another client's
 //! write that happens while it writes the status: such a write counts as a *race* and not as a

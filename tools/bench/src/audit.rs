@@ -105,7 +105,12 @@ impl AuditLog {
                 told.entry(of).or_default().note(&event, is_managers);
             }
             if is_managers {
-                *requests.entry(Request::from(event)).or_default() += 1;
+                let request = Request {
+                    verb: event.verb,
+                    resource: event.resource,
+                    code: event.code,
+                };
+                *requests.entry(request).or_default() += 1;
             }
         })?;
         Ok(requests)
@@ -151,16 +156,6 @@ impl Told {
     }
 }
 
-impl From<AuditEvent> for Request {
-    fn from(event: AuditEvent) -> Self {
-        Request {
-            verb: event.verb,
-            resource: event.resource,
-            code: event.code,
-        }
-    }
-}
-
 /// The number of requests that are counted.
 pub(crate) fn count(requests: &Requests, counts: impl Fn(&Request) -> bool) -> f64 {
     let counted = requests.iter().filter(|(request, _)| counts(request));
@@ -171,12 +166,8 @@ pub(crate) fn count(requests: &Requests, counts: impl Fn(&Request) -> bool) -> f
 /// E.g. `200 patch deployments 201, 200 patch memcacheds/status 200`.
 pub(crate) fn listed(requests: &Requests) -> String {
     let each = requests.iter().map(|(request, count)| {
-        let Request {
-            verb,
-            resource,
-            code,
-        } = request;
-        format!("{count} {verb} {resource} {code}")
+        let (verb, resource) = (&request.verb, &request.resource);
+        format!("{count} {verb} {resource} {}", request.code)
     });
     match each.collect::<Vec<_>>().as_slice() {
         [] => "none".to_owned(),

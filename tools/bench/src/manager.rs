@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use devcluster::{Cluster, Process, Program, free_port};
+use devcluster::{Cluster, Process, free_port, watched};
 use kube::config::Kubeconfig;
 
 use crate::Result;
 use crate::promises::row;
 use crate::table::Rows;
-use crate::usage::{self, Instructions, Memory};
+use crate::usage::{self, Memory};
 
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -157,10 +157,12 @@ impl Manager {
         }
         flags.extend_from_slice(more);
         let webhooks = more.iter().any(|flag| flag.starts_with("--webhook"));
-        let webhooks = ("ENABLE_WEBHOOKS".to_owned(), webhooks.to_string());
-        let program = Program::foreign(std::path::absolute(&subject.binary)?);
+        let mut command = watched(std::path::absolute(&subject.binary)?);
+        command
+            .args(flags)
+            .env("ENABLE_WEBHOOKS", webhooks.to_string());
         let log = folder.join(format!("{name}.log"));
-        let process = Process::spawn(name, &program, flags, [webhooks], &log)?;
+        let process = Process::spawn(name, &mut command, &log)?;
         Ok(Self { process, metrics })
     }
 
@@ -181,11 +183,6 @@ impl Manager {
     /// CPU time since it started.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         usage::cpu(self.id())
-    }
-
-    /// A counter of its instructions from now on.
-    pub(crate) fn instructions(&self) -> Instructions {
-        Instructions::of(self.id())
     }
 
     /// Reconciles since it started, by its own metrics.

@@ -18,7 +18,7 @@ use crate::fleet::Fleet;
 use crate::manager::{Manager, Subject};
 use crate::promises::{Load, row};
 use crate::table::Rows;
-use crate::usage;
+use crate::usage::{self, Instructions};
 
 /// The kinds' old versions alone, which need no conversion webhook.
 const DEFINITIONS: &str = "config/crd-original";
@@ -101,7 +101,7 @@ impl<'a> Stage<'a> {
         let idle = manager.memory()?;
 
         let cpu = manager.cpu()?;
-        let mut instructions = manager.instructions();
+        let mut instructions = Instructions::of(manager.id());
         let client_cpu = usage::cpu(std::process::id())?;
         let creation = fleet.create(self.plan.limit());
         let ready_after = runtime.block_on(self.unless_interrupted(creation))?;

@@ -147,11 +147,4 @@ mod tests {
         let alone = [vec![rows(20.0, 9.0)]];
         assert_eq!(of(&names[..1], load, &alone, &mut promises), expected);
     }
-
-    #[test]
-    fn numbers_have_three_digits_or_so_and_no_ratio_to_nothing() {
-        let shown: Vec<_> = [0.0, 0.0123, 1.234, 12.34, 1234.5].map(number).into();
-        assert_eq!(shown, ["0", "0.012", "1.23", "12.3", "1234"]);
-        assert_eq!(ratio(1.0, 0.0), "–");
-    }
 }

@@ -1,43 +1,53 @@
-//! Clusters that stay: a background process in its own session holds the cluster until `devcluster
-//! down` stops it.
+//! Clusters that stay: a `devcluster run` in its own session holds the cluster until `devcluster down`
+//! stops it.
 
 use std::error::Error;
-use std::io::{self, BufRead, BufReader, Write};
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::{Duration, Instant};
-use std::{env, fs};
+use std::{env, fs, thread};
 
-use devcluster::{Binaries, Cluster, Process, Program, StateFolder};
-use rustix::process::{Pid, Signal, kill_process, setsid};
+use devcluster::StateFolder;
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::StayingArguments;
+use crate::ClusterArguments;
 use crate::run::exit_code;
 
-/// The grace period of the command beside a cluster.
-const GRACE: Duration = Duration::from_secs(10);
-
-/// More than the grace periods of that command and of the components together.
+/// More than the grace periods of a command and of the components together.
 const DOWN_LIMIT: Duration = Duration::from_secs(40);
 
 const POLL: Duration = Duration::from_millis(50);
 
+/// The command of that `run`: marks the cluster as one that stays, prints the line that selects it, and
+/// executes the command beside it with a log.
+const BESIDE: &str = r#"folder=${KUBECONFIG%/*}
+touch "$folder/stays" && echo "export KUBECONFIG=$KUBECONFIG" && exec "$@" >"$folder/command.log" 2>&1"#;
+
 /// `devcluster up`: one cluster per user; a second call names the first one's.
 ///
-/// Starts this program again as the holder, and returns when it has printed the line that selects the
-/// cluster, or has exited.
-pub(crate) fn up() -> Result<ExitCode, Box<dyn Error>> {
+/// Returns when the cluster has printed its line, or has exited. A cluster whose line nobody reads ends.
+pub(crate) fn up(
+    cluster: &ClusterArguments,
+    command: &[OsString],
+) -> Result<ExitCode, Box<dyn Error>> {
     if let Some((folder, _)) = StateFolder::staying_owners().first() {
-        println!("{}", export_line(folder.join("kubeconfig").display()));
+        println!("export KUBECONFIG={}/kubeconfig", folder.display());
         return Ok(ExitCode::SUCCESS);
     }
     // A build that takes minutes happens in the foreground, where its progress is shown.
-    Binaries::find_or_build()?;
-    let mut holder = Command::new(env::current_exe()?)
-        .arg("hold")
-        .args(env::args_os().skip(2))
+    devcluster::binaries()?;
+    let mut holder = Command::new("setsid");
+    holder.arg(env::current_exe()?).arg("run");
+    holder.arg(format!("--nodes={}", cluster.nodes));
+    if let Some(folder) = &cluster.definitions {
+        holder.arg("--definitions").arg(folder);
+    }
+    holder.args(["--", "sh", "-c", BESIDE, "sh"]).args(command);
+    if command.is_empty() {
+        holder.args(["sleep", "infinity"]);
+    }
+    let mut holder = holder
         .stdin(Stdio::null())
         // Pipes instead of our own outputs: a holder that kept those open would block a reader of
         // our output (`make demo KEEP=1 | tee log`).
@@ -56,52 +66,6 @@ pub(crate) fn up() -> Result<ExitCode, Box<dyn Error>> {
     }
     print!("{line}");
     Ok(ExitCode::SUCCESS)
-}
-
-/// The process behind `devcluster up`: keeps the cluster, and the command beside it, until it is told to
-/// stop or one of them exits.
-pub(crate) fn hold(arguments: &StayingArguments) -> Result<ExitCode, Box<dyn Error>> {
-    let interrupted = devcluster::interrupt_flag()?;
-    let StayingArguments { cluster, command } = arguments;
-    let cluster = cluster.start(false, Arc::clone(&interrupted))?;
-    let mut beside = beside(&cluster, command)?;
-    // Ctrl-C in the terminal stopped the start, but does not stop a cluster that stays.
-    setsid()?;
-    cluster.folder().mark_as_staying()?;
-    // An error if `up` was killed meanwhile.
-    writeln!(
-        io::stdout(),
-        "{}",
-        export_line(cluster.kubeconfig().display())
-    )?;
-    while !interrupted.load(Ordering::Relaxed) {
-        cluster.check()?;
-        beside.as_mut().map_or(Ok(()), Process::check)?;
-        thread::sleep(POLL);
-    }
-    if let Some(mut beside) = beside {
-        beside.stop(GRACE);
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Starts the command with the cluster in its environment; its output is `command.log` in the cluster's
-/// folder.
-fn beside(cluster: &Cluster, command: &[String]) -> devcluster::Result<Option<Process>> {
-    let [program, arguments @ ..] = command else {
-        return Ok(None);
-    };
-    let environment = cluster.environment().variables().into_iter();
-    let environment =
-        environment.map(|(name, value)| (name.to_owned(), value.to_string_lossy().into_owned()));
-    Process::spawn(
-        program,
-        &Program::foreign(program),
-        arguments.iter().cloned(),
-        environment,
-        &cluster.dir().join("command.log"),
-    )
-    .map(Some)
 }
 
 /// `devcluster down`: stops every cluster that stays, and the commands beside them.
@@ -125,8 +89,4 @@ pub(crate) fn down() -> Result<ExitCode, Box<dyn Error>> {
         println!("stopped {}", folder.display());
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn export_line(kubeconfig: impl std::fmt::Display) -> String {
-    format!("export KUBECONFIG={kubeconfig}")
 }

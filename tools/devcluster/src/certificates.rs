@@ -3,7 +3,6 @@
 //!
 //! All keys are ECDSA P-256 and valid as long as their state folder exists.
 
-use std::fs;
 use std::path::Path;
 
 use rcgen::{
@@ -11,7 +10,7 @@ use rcgen::{
     Issuer, KeyPair, KeyUsagePurpose,
 };
 
-use crate::error::{Doing, Result, write};
+use crate::error::{Result, create_folder, write};
 
 /// The API server as a client of a kubelet, and of aggregated API servers.
 const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
@@ -19,7 +18,7 @@ const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
 /// Creates all of them in `folder`, each as `NAME.crt` and `NAME.key`; the client certificate if
 /// `has_kubelet`.
 pub(crate) fn create(folder: &Path, server_names: Vec<String>, has_kubelet: bool) -> Result<()> {
-    fs::create_dir_all(folder).doing(|| format!("creating {}", folder.display()))?;
+    create_folder(folder)?;
     let mut authority = parameters("devcluster", Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];

@@ -1,43 +1,39 @@
 //! One cluster: it starts, becomes ready, its components can be stopped and restarted, and it is
 //! deleted on drop.
 
-mod readiness;
-
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::Read as _;
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::api_server::ApiServer;
-use crate::binaries::Binaries;
-use crate::certificates;
+use serde_json::Value;
+
+use crate::binaries::{binaries, containerd};
 use crate::component::Component;
-use crate::environment::{self, Environment, NodeEnvironment};
-use crate::error::{Doing, Result};
+use crate::environment::{self, Environment};
+use crate::error::{Doing, Error, Result, output_of};
 use crate::folder::StateFolder;
 use crate::layout::Layout;
-use crate::node;
-use crate::nodes::simulated;
-use crate::options::{Nodes, Options};
 use crate::ports::free_port;
-use crate::process::Process;
-use crate::tokens::Tokens;
+use crate::process::{self, Process};
+use crate::{certificates, load_factor, node};
 
 /// The grace period of a component that is told to stop.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
-/// The user of the kubeconfig for callers.
-const ADMIN: &str = "admin";
+/// Limit on an idle machine, where a start takes some 5 s. Beside a run of all tests and two
+/// compilations it took 46 s.
+const READY_LIMIT: Duration = Duration::from_secs(90);
 
-/// Authorized for everything before any RBAC object exists.
-const MASTERS: &str = "system:masters";
-
-/// Authorized for what a node must do for its pods.
-const NODES: &str = "system:nodes";
+/// The poll interval. Most attempts start kubectl, which costs the starting API server time.
+const POLL: Duration = Duration::from_millis(100);
 
 /// The names by which clients on this machine and pods call the API server. 10.96.0.1 is the address of the
 /// Service `kubernetes`, the first of all Services.
@@ -51,16 +47,41 @@ const SERVER_NAMES: [&str; 7] = [
     "kubernetes.default.svc.cluster.local",
 ];
 
+/// The nodes on which pods run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nodes {
+    /// This many simulated nodes of kwok, each with 1000 CPUs and room for a million pods.
+    Simulated(usize),
+    /// One node that runs containers; only where [`crate::is_inside`] holds.
+    Real,
+}
+
+/// The kind of cluster to start.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The nodes on which pods run.
+    pub nodes: Nodes,
+    /// Set by the caller to abort a start in progress.
+    pub interrupted: Arc<AtomicBool>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            nodes: Nodes::Simulated(2),
+            interrupted: Arc::default(),
+        }
+    }
+}
+
 /// A running cluster. Dropping it kills every component and removes its folder.
 #[derive(Debug)]
 pub struct Cluster {
     /// The running components, without stopped ones. Dropped, and so killed, before `folder`.
     processes: Mutex<BTreeMap<Component, Process>>,
     layout: Layout,
-    binaries: Binaries,
-    api_server: ApiServer,
-    nodes: Nodes,
-    interrupted: Arc<AtomicBool>,
+    binaries: PathBuf,
+    options: Options,
     folder: StateFolder,
 }
 
@@ -82,21 +103,12 @@ impl Cluster {
     /// # Errors
     /// As [`Cluster::start`].
     pub fn start_api_server(options: Options) -> Result<Self> {
-        let mut binaries = Binaries::find_or_build()?;
+        let binaries = binaries()?;
         let folder = StateFolder::create()?;
         let is_real = options.nodes == Nodes::Real;
         if is_real {
-            binaries = binaries.with_containerd()?;
             node::prepare(folder.path())?;
         }
-        let users: Vec<_> = Component::ALL
-            .into_iter()
-            .filter_map(|component| {
-                let is_node = component == Component::Kubelet;
-                Some((component.user()?, if is_node { NODES } else { MASTERS }))
-            })
-            .chain([(ADMIN, MASTERS)])
-            .collect();
         let mut names = SERVER_NAMES.map(str::to_owned).to_vec();
         if is_real {
             names.push(node::ADDRESS.to_string());
@@ -105,23 +117,17 @@ impl Cluster {
         certificates::create(&folder.path().join("pki"), names, is_real)?;
         let layout = Layout {
             folder: folder.path().to_owned(),
-            tokens: Tokens::create(&folder.path().join("tokens.csv"), &users)?,
+            secret: random().doing(|| "reading /dev/urandom".to_owned())?,
             etcd_port: free_port()?,
             server_port: free_port()?,
             is_node_real: is_real,
         };
-        layout.write_configuration(ADMIN)?;
+        layout.write_configuration()?;
         let cluster = Self {
             processes: Mutex::default(),
-            api_server: ApiServer::new(
-                (layout.address(), layout.server_port).into(),
-                &layout.authority(),
-                layout.tokens.of(ADMIN),
-            )?,
             layout,
             binaries,
-            nodes: options.nodes,
-            interrupted: options.interrupted,
+            options,
             folder,
         };
         cluster.spawn(Component::Etcd)?;
@@ -139,17 +145,16 @@ impl Cluster {
         for component in [Component::ControllerManager, Component::Scheduler] {
             self.spawn(component)?;
         }
-        match self.nodes {
+        match self.options.nodes {
             Nodes::Simulated(count) => {
-                let stages = kwok_stages(&self.binaries)?;
-                self.layout.write_kwok_config(stages)?;
+                // kwok's default stages are embedded in it, but must be given as a file.
+                let stages = output_of(&mut Command::new(self.binaries.join("kwok-stages")))?;
+                self.layout.write_kwok_config(&stages)?;
                 self.spawn(Component::Kwok)?;
                 for number in 1..=count {
-                    let node = simulated(number);
-                    self.wait("the creation of a node", || {
-                        let created = self.api_server.create("/api/v1/nodes", &node);
-                        created.map_err(|error| error.to_string())
-                    })?;
+                    let file = self.layout.write_node(number)?;
+                    let file = format!("--filename={}", file.display());
+                    self.kubectl_ok(&["create", "--raw=/api/v1/nodes", &file])?;
                 }
             }
             Nodes::Real => {
@@ -189,11 +194,11 @@ impl Cluster {
     pub fn restart(&self, component: Component) -> Result<()> {
         self.stop(component);
         self.spawn(component)?;
-        match component {
-            Component::ApiServer => self.wait_until_serving(),
-            Component::Etcd if self.runs(Component::ApiServer) => self.wait_until_serving(),
-            _ => Ok(()),
+        let concerns_api_server = matches!(component, Component::Etcd | Component::ApiServer);
+        if concerns_api_server && self.processes().contains_key(&Component::ApiServer) {
+            self.wait_until_serving()?;
         }
+        Ok(())
     }
 
     /// Suspends a component (SIGSTOP): its connections stay open without responses. A stopped
@@ -215,7 +220,7 @@ impl Cluster {
 
     /// Returns a kubeconfig of a member of `system:masters`.
     pub fn kubeconfig(&self) -> PathBuf {
-        self.layout.admin_kubeconfig()
+        self.folder.path().join("kubeconfig")
     }
 
     /// Returns the API server's audit log: one JSON event per line, written before the response is
@@ -224,24 +229,18 @@ impl Cluster {
         self.layout.audit_log()
     }
 
-    /// Returns the output of a component.
-    pub fn log(&self, component: Component) -> PathBuf {
-        self.layout.log(component)
-    }
-
     /// Returns the folder of all its state, which is removed with it.
     pub fn dir(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Returns the state folder itself.
-    pub fn folder(&self) -> &StateFolder {
-        &self.folder
-    }
-
     /// Returns `https://ADDRESS:PORT`; the address is 127.0.0.1 with simulated nodes.
     pub fn server_url(&self) -> String {
-        self.layout.server_url()
+        format!(
+            "https://{}:{}",
+            self.layout.address(),
+            self.layout.server_port
+        )
     }
 
     /// Returns the URL of etcd, open to every process on this machine: `http://127.0.0.1:PORT`.
@@ -255,11 +254,8 @@ impl Cluster {
             kubeconfig: self.kubeconfig(),
             audit_log: self.audit_log(),
             audit_logs: environment::audit_logs(),
-            binaries: self.binaries.folder().to_owned(),
-            node: self.layout.is_node_real.then(|| NodeEnvironment {
-                authority: self.layout.authority(),
-                storage: self.layout.storage(),
-            }),
+            binaries: self.binaries.clone(),
+            is_node_real: self.layout.is_node_real,
         }
     }
 
@@ -271,28 +267,70 @@ impl Cluster {
         self.processes().values_mut().try_for_each(Process::check)
     }
 
-    pub(crate) fn binaries(&self) -> &Binaries {
-        &self.binaries
-    }
-
-    pub(crate) fn api_server(&self) -> &ApiServer {
-        &self.api_server
-    }
-
     fn spawn(&self, component: Component) -> Result<()> {
-        let process = Process::spawn(
-            component.name(),
-            &self.binaries.program(component),
-            self.layout.arguments(component),
-            [],
-            &self.layout.log(component),
-        )?;
+        let name = component.name();
+        let mut command = match component {
+            Component::Registry => process::watched(name),
+            Component::Containerd => process::watched(containerd()?.join(name)),
+            _ => process::component(&self.binaries.join(name)),
+        };
+        command.args(self.layout.arguments(component)?);
+        let log = self.folder.path().join(format!("{name}.log"));
+        let process = Process::spawn(name, &mut command, &log)?;
         self.processes().insert(component, process);
         Ok(())
     }
 
-    fn runs(&self, component: Component) -> bool {
-        self.processes().contains_key(&component)
+    fn wait_until_serving(&self) -> Result<()> {
+        let address = (self.layout.address(), self.layout.server_port);
+        self.wait("/readyz of the API server", || {
+            TcpStream::connect(address).map_err(|error| error.to_string())?;
+            let ready = self.kubectl_ok(&["get", "--raw=/readyz", "--request-timeout=10s"]);
+            ready.map(|_| ()).map_err(|error| error.to_string())
+        })
+    }
+
+    fn wait_until_usable(&self) -> Result<()> {
+        let read = |path| self.get(path).map_err(|error| error.to_string());
+        self.wait("the default ServiceAccount", || {
+            let account = read("/api/v1/namespaces/default/serviceaccounts/default")?;
+            account.map(|_| ()).ok_or_else(|| "none".to_owned())
+        })?;
+        let count = match self.options.nodes {
+            Nodes::Simulated(count) => count,
+            Nodes::Real => 1,
+        };
+        self.wait("every node Ready", || {
+            let list = read("/api/v1/nodes")?.unwrap_or_default();
+            let nodes = list["items"].as_array().into_iter().flatten();
+            let ready = nodes.filter(|node| takes_pods(node)).count();
+            let is_enough = ready >= count;
+            is_enough
+                .then_some(())
+                .ok_or_else(|| format!("{ready} of {count}"))
+        })
+    }
+
+    /// Calls `attempt` until it succeeds, as long as every started component runs.
+    fn wait(
+        &self,
+        what: &str,
+        mut attempt: impl FnMut() -> std::result::Result<(), String>,
+    ) -> Result<()> {
+        let began = Instant::now();
+        while let Err(seen) = attempt() {
+            self.check()?;
+            if self.options.interrupted.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            let limit = READY_LIMIT.mul_f64(load_factor());
+            if began.elapsed() > limit {
+                let what = what.to_owned();
+                return Err(Error::Late { what, limit, seen });
+            }
+            thread::sleep(POLL);
+        }
+        Ok(())
     }
 
     fn with(&self, component: Component, action: fn(&mut Process)) -> Result<()> {
@@ -311,20 +349,15 @@ impl Cluster {
     }
 }
 
-/// Returns kwok's default stages, which are embedded in kwok but must be given as a file. They are
-/// the same for every cluster, and kwok is asked once.
-fn kwok_stages(binaries: &Binaries) -> Result<&'static str> {
-    static STAGES: OnceLock<String> = OnceLock::new();
-    if let Some(stages) = STAGES.get() {
-        return Ok(stages);
-    }
-    let program = binaries.path("kwok-stages");
-    let output = Command::new(&program)
-        .output()
-        .doing(|| format!("running {}", program.display()))?;
-    if !output.status.success() {
-        return Err(io::Error::other(output.status.to_string()))
-            .doing(|| format!("running {}", program.display()));
-    }
-    Ok(STAGES.get_or_init(|| String::from_utf8_lossy(&output.stdout).into_owned()))
+/// Ready and no longer tainted: the taint is removed some time after the condition is set.
+fn takes_pods(node: &Value) -> bool {
+    let conditions = node["status"]["conditions"].as_array();
+    let is_ready = |it: &Value| it["type"] == "Ready" && it["status"] == "True";
+    conditions.is_some_and(|all| all.iter().any(is_ready)) && node["spec"]["taints"].is_null()
+}
+
+fn random() -> std::io::Result<String> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }

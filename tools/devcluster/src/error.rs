@@ -2,8 +2,8 @@
 //! log: that of an exited component includes the end of its log.
 
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 /// The result of everything in this crate.
@@ -13,14 +13,6 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The Kubernetes binaries could neither be found nor built.
-    #[error("building the Kubernetes binaries with {script}: {reason}")]
-    Build {
-        /// The build script.
-        script: PathBuf,
-        /// How it failed; its output is on standard error.
-        reason: String,
-    },
     /// A file, folder or process operation failed.
     #[error("{doing}: {source}")]
     Io {
@@ -32,9 +24,6 @@ pub enum Error {
     /// A certificate could not be made.
     #[error("making the certificates: {0}")]
     Certificate(#[from] rcgen::Error),
-    /// The TLS client could not be created from the cluster's own certificates.
-    #[error("reading the certificates: {0}")]
-    Tls(#[from] rustls::Error),
     /// A component exited by itself.
     #[error("{name} ended ({status}); the end of its log:\n{log}")]
     Ended {
@@ -55,29 +44,14 @@ pub enum Error {
         /// The last observation.
         seen: String,
     },
-    /// The API server rejected a request.
-    #[error("{method} {path}: status {status}: {body}")]
-    Refused {
-        /// HTTP method.
-        method: &'static str,
-        /// Path on the API server.
-        path: String,
-        /// HTTP status.
-        status: u16,
-        /// The response body.
-        body: String,
-    },
-    /// A kubectl command that must succeed failed.
-    #[error("kubectl {arguments}: {reason}")]
-    Kubectl {
-        /// Its arguments.
-        arguments: String,
-        /// Its error output.
+    /// A command that must succeed failed.
+    #[error("{command}: {reason}")]
+    Command {
+        /// Its program and arguments.
+        command: String,
+        /// Its error output, or its exit status.
         reason: String,
     },
-    /// This machine cannot run a node; the text names what is missing and how to install it.
-    #[error("this machine cannot run containers: {0}")]
-    Machine(String),
     /// The caller's interrupt flag was set while the cluster was starting.
     #[error("interrupted")]
     Interrupted,
@@ -103,4 +77,30 @@ impl<T> Doing<T> for io::Result<T> {
 /// Writes a file; an error names its path.
 pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
     std::fs::write(path, contents).doing(|| format!("writing {}", path.display()))
+}
+
+/// Creates a folder and its parents; an error names its path.
+pub(crate) fn create_folder(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).doing(|| format!("creating {}", path.display()))
+}
+
+/// Runs a command to its end and returns its output.
+///
+/// # Errors
+/// [`Error::Command`] if it cannot be started or fails.
+pub fn output_of(command: &mut Command) -> Result<String> {
+    let ran = command.output().map_err(|error| error.to_string());
+    let result = ran.and_then(|ran| match ran.status.success() {
+        true => Ok(String::from_utf8_lossy(&ran.stdout).into_owned()),
+        false if ran.stderr.is_empty() => Err(ran.status.to_string()),
+        false => Err(String::from_utf8_lossy(&ran.stderr).trim().to_owned()),
+    });
+    result.map_err(|reason| {
+        let words = [command.get_program()]
+            .into_iter()
+            .chain(command.get_args());
+        let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+        let command = words.join(" ");
+        Error::Command { command, reason }
+    })
 }

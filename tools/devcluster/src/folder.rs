@@ -12,14 +12,15 @@ use std::thread;
 use std::time::Duration;
 use std::{env, process};
 
-use crate::error::{Doing, Result, write};
+use crate::environment::variable;
+use crate::error::{Doing, Result, create_folder};
 use crate::node::inside::{is_inside, name};
 
 /// Distinguishes the clusters of one process.
 static COUNTER: AtomicU32 = AtomicU32::new(0);
 
 const OWNER: &str = "owner";
-/// Marks the folder of a cluster that stays until `devcluster down`.
+/// The file of the folder of a cluster that stays until `devcluster down`; `devcluster up` makes it.
 const STAYS: &str = "stays";
 
 /// The folder of one cluster: data, certificates, logs. Dropping it removes it.
@@ -37,30 +38,22 @@ impl StateFolder {
     /// The cache folder is not writable.
     pub fn create() -> Result<Self> {
         let root = root();
-        fs::create_dir_all(&root).doing(|| format!("creating {}", root.display()))?;
-        // Held while folders are created and removed, so that no other process takes our folder for
-        // abandoned between its creation and its lock.
-        let lock_path = root.join("lock");
-        let lock = File::create(&lock_path).doing(|| format!("opening {}", lock_path.display()))?;
-        lock.lock()
-            .doing(|| format!("locking {}", lock_path.display()))?;
-        remove_abandoned(&root);
-
+        create_folder(&root)?;
+        let _lock = swept(&root)?;
         let count = COUNTER.fetch_add(1, Ordering::Relaxed);
         let path = root.join(if is_inside() {
             name()
         } else {
             format!("{}-{count}", process::id())
         });
-        fs::create_dir(&path).doing(|| format!("creating {}", path.display()))?;
-        let owner_path = path.join(OWNER);
-        let mut owner =
-            File::create(&owner_path).doing(|| format!("creating {}", owner_path.display()))?;
-        owner
-            .lock()
-            .doing(|| format!("locking {}", owner_path.display()))?;
-        writeln!(owner, "{}", process::id())
-            .doing(|| format!("writing {}", owner_path.display()))?;
+        let owner = || {
+            fs::create_dir(&path)?;
+            let mut owner = File::create(path.join(OWNER))?;
+            owner.lock()?;
+            writeln!(owner, "{}", process::id())?;
+            Ok(owner)
+        };
+        let owner = owner().doing(|| format!("creating {}", path.display()))?;
         Ok(Self {
             path,
             _owner: owner,
@@ -68,25 +61,13 @@ impl StateFolder {
     }
 
     /// Removes the folders of exited owners.
-    pub fn sweep() {
-        let root = root();
-        let lock = File::create(root.join("lock"));
-        if lock.is_ok_and(|lock| lock.lock().is_ok()) {
-            remove_abandoned(&root);
-        }
+    pub(crate) fn sweep() {
+        let _ = swept(&root());
     }
 
     /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Marks the cluster as one that [`StateFolder::staying_owners`] finds.
-    ///
-    /// # Errors
-    /// The folder is not writable.
-    pub fn mark_as_staying(&self) -> Result<()> {
-        write(&self.path.join(STAYS), "")
     }
 
     /// Returns the folders and process ids of the running owners of clusters that stay.
@@ -114,9 +95,7 @@ impl Drop for StateFolder {
 
 /// `$XDG_CACHE_HOME/quartet-operator/clusters`, by default under `~/.cache`.
 fn root() -> PathBuf {
-    env::var_os("XDG_CACHE_HOME")
-        .filter(|value| !value.is_empty())
-        .map(PathBuf::from)
+    variable("XDG_CACHE_HOME")
         .or_else(|| env::home_dir().map(|home| home.join(".cache")))
         .unwrap_or_else(env::temp_dir)
         .join("quartet-operator/clusters")
@@ -133,10 +112,19 @@ fn folders(root: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn remove_abandoned(root: &Path) {
+/// Removes the folders of exited owners. The lock that is returned is held while folders are created and
+/// removed, so that no other process takes ours for abandoned between its creation and its lock.
+fn swept(root: &Path) -> Result<File> {
+    let lock = || {
+        let lock = File::create(root.join("lock"))?;
+        lock.lock()?;
+        Ok(lock)
+    };
+    let lock = lock().doing(|| format!("locking {}", root.display()))?;
     for folder in folders(root).iter().filter(|folder| is_abandoned(folder)) {
         remove(folder);
     }
+    Ok(lock)
 }
 
 /// Reports whether no running process holds the lock. A folder without an owner file was being

@@ -1,62 +1,35 @@
-//! Where everything of one cluster is: files, nearly all in its folder, and two ports. Its
-//! configuration files are templates, in which `{NAME}` is what differs between clusters.
+//! Where everything of one cluster is: files, nearly all in its folder, and two ports. `config` has its
+//! configuration files and command lines as templates, in which `{NAME}` is what differs between
+//! clusters.
 
 use std::fs;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::component::Component;
 use crate::environment;
-use crate::error::{Doing, Result, write};
+use crate::error::{Doing, Result, create_folder, write};
 use crate::node;
-use crate::tokens::Tokens;
 
-/// The files that every cluster has, and their templates.
-const FILES: [(&str, &str); 2] = [
-    (
-        "audit-policy.yaml",
-        include_str!("config/audit-policy.yaml"),
-    ),
-    ("scheduler.yaml", include_str!("config/scheduler.yaml")),
-];
+/// The templates.
+const CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config");
 
-/// The files of a real node.
-const NODE_FILES: [(&str, &str); 7] = [
-    (
-        "node/containerd.toml",
-        include_str!("config/node/containerd.toml"),
-    ),
-    (
-        "node/certs.d/_default/hosts.toml",
-        include_str!("config/node/hosts.toml"),
-    ),
-    (
-        "node/storage.conf",
-        include_str!("config/node/storage.conf"),
-    ),
-    (
-        "node/cni/bridge.conflist",
-        include_str!("config/node/bridge.json"),
-    ),
-    (
-        "node/registry.yaml",
-        include_str!("config/node/registry.yaml"),
-    ),
-    (
-        "node/kubelet.yaml",
-        include_str!("config/node/kubelet.yaml"),
-    ),
-    (
-        "node/kube-proxy.yaml",
-        include_str!("config/node/kube-proxy.yaml"),
-    ),
-];
+/// The user of the kubeconfig for callers.
+const ADMIN: &str = "admin";
+
+/// Authorized for everything before any RBAC object exists.
+const MASTERS: &str = "system:masters";
+
+/// Authorized for what a node must do for its pods.
+const NODES: &str = "system:nodes";
 
 /// Where everything of one cluster is.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) folder: PathBuf,
-    pub(crate) tokens: Tokens,
+    /// A bearer token is this and the user's name. (The API server checks the chain of a client
+    /// certificate with every request.)
+    pub(crate) secret: String,
     pub(crate) etcd_port: u16,
     pub(crate) server_port: u16,
     pub(crate) is_node_real: bool,
@@ -71,25 +44,8 @@ impl Layout {
         }
     }
 
-    pub(crate) fn server_url(&self) -> String {
-        format!("https://{}:{}", self.address(), self.server_port)
-    }
-
     pub(crate) fn etcd_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.etcd_port)
-    }
-
-    pub(crate) fn admin_kubeconfig(&self) -> PathBuf {
-        self.folder.join("kubeconfig")
-    }
-
-    pub(crate) fn authority(&self) -> PathBuf {
-        self.folder.join("pki/ca.crt")
-    }
-
-    /// The storage location of image build tools on a real node, which is not the machine's own.
-    pub(crate) fn storage(&self) -> PathBuf {
-        self.folder.join("node/storage.conf")
     }
 
     /// Outside the cluster's folder if audit logs are collected, because they are read when their
@@ -101,68 +57,96 @@ impl Layout {
         }
     }
 
-    pub(crate) fn log(&self, component: Component) -> PathBuf {
-        self.folder.join(format!("{component}.log"))
+    /// Returns the command line of a component: the arguments for any node, and those for one that is
+    /// real or simulated, if there are any. Each is a line.
+    pub(crate) fn arguments(&self, component: Component) -> Result<Vec<String>> {
+        let name = component.name();
+        let node = if self.is_node_real {
+            "real"
+        } else {
+            "simulated"
+        };
+        let mut text = template(&format!("arguments/{name}"))?;
+        text += &template(&format!("arguments/{name}-{node}")).unwrap_or_default();
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        Ok(lines.map(|line| self.filled(line)).collect())
     }
 
-    /// Returns the command line of a component.
-    pub(crate) fn arguments(&self, component: Component) -> Vec<String> {
-        let lines = component.arguments(self.is_node_real);
-        let lines = lines.into_iter().flat_map(str::lines);
-        lines
-            .filter(|line| !line.starts_with('#'))
-            .map(|line| self.filled(line))
-            .collect()
-    }
-
-    /// Writes the configuration files of the command lines, except kwok's.
-    pub(crate) fn write_configuration(&self, admin: &str) -> Result<()> {
-        self.write_kubeconfig("kubeconfig", admin)?;
-        for component in Component::ALL {
-            if let Some(user) = component.user() {
-                self.write_kubeconfig(&format!("{component}.kubeconfig"), user)?;
-            }
+    /// Writes the configuration files of the command lines, except kwok's stages, and the API server's
+    /// list of tokens.
+    pub(crate) fn write_configuration(&self) -> Result<()> {
+        let mut tokens = String::new();
+        let kubeconfig = template("kubeconfig.yaml")?;
+        let clients = Component::CLIENTS.map(|(component, user)| {
+            let group = if component == Component::Kubelet {
+                NODES
+            } else {
+                MASTERS
+            };
+            (format!("{}.kubeconfig", component.name()), user, group)
+        });
+        for (name, user, group) in [("kubeconfig".to_owned(), ADMIN, MASTERS)]
+            .into_iter()
+            .chain(clients)
+        {
+            tokens += &format!("{}-{user},{user},{user},{group}\n", self.secret);
+            let text = kubeconfig.replace("{user}", user);
+            write(&self.folder.join(name), self.filled(&text))?;
         }
-        for (name, template) in FILES {
-            self.write(name, template)?;
+        write(&self.folder.join("tokens.csv"), tokens)?;
+        for name in ["audit-policy.yaml", "scheduler.yaml"] {
+            write(&self.folder.join(name), self.filled(&template(name)?))?;
         }
         if self.is_node_real {
-            for folder in ["node/cni", "node/certs.d/_default", "node/registry"] {
-                let folder = self.folder.join(folder);
-                fs::create_dir_all(&folder).doing(|| format!("creating {}", folder.display()))?;
-            }
-            for (name, template) in NODE_FILES {
-                self.write(name, template)?;
-            }
+            self.write_folder("node")?;
+            create_folder(&self.folder.join("node/registry"))?;
         }
         Ok(())
     }
 
     /// Writes kwok's configuration file; `stages` are its default ones.
     pub(crate) fn write_kwok_config(&self, stages: &str) -> Result<()> {
-        let text = format!("{stages}\n{}", include_str!("config/kwok.yaml"));
+        let text = format!("{stages}\n{}", template("kwok.yaml")?);
         write(&self.folder.join("kwok.yaml"), text)
     }
 
-    fn write_kubeconfig(&self, name: &str, user: &str) -> Result<()> {
-        let template = include_str!("config/kubeconfig.yaml")
-            .replace("{user}", user)
-            .replace("{token}", self.tokens.of(user));
-        self.write(name, &template)
+    /// Writes a simulated node, and returns its file.
+    pub(crate) fn write_node(&self, number: usize) -> Result<PathBuf> {
+        let file = self.folder.join(format!("node-{number}.json"));
+        let text = template("node.json")?.replace("{number}", &number.to_string());
+        write(&file, text)?;
+        Ok(file)
     }
 
-    fn write(&self, name: &str, template: &str) -> Result<()> {
-        write(&self.folder.join(name), self.filled(template))
+    /// Writes all templates of a folder and its folders.
+    fn write_folder(&self, name: &str) -> Result<()> {
+        create_folder(&self.folder.join(name))?;
+        let doing = || format!("reading the folder {CONFIG}/{name}");
+        for entry in fs::read_dir(Path::new(CONFIG).join(name)).doing(doing)? {
+            let entry = entry.doing(doing)?;
+            let name = format!("{name}/{}", entry.file_name().to_string_lossy());
+            if entry.path().is_dir() {
+                self.write_folder(&name)?;
+            } else {
+                write(&self.folder.join(&name), self.filled(&template(&name)?))?;
+            }
+        }
+        Ok(())
     }
 
     fn filled(&self, template: &str) -> String {
         template
             .replace("{folder}", &self.folder.to_string_lossy())
             .replace("{audit-log}", &self.audit_log().to_string_lossy())
+            .replace("{secret}", &self.secret)
             .replace("{etcd}", &self.etcd_url())
-            .replace("{server}", &self.server_url())
             .replace("{address}", &self.address().to_string())
             .replace("{port}", &self.server_port.to_string())
             .replace("{node}", &node::inside::name())
     }
+}
+
+fn template(name: &str) -> Result<String> {
+    let path = Path::new(CONFIG).join(name);
+    fs::read_to_string(&path).doing(|| format!("reading {}", path.display()))
 }

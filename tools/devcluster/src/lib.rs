@@ -22,7 +22,6 @@
 //! ```
 
 mod access;
-mod api_server;
 mod audit;
 mod binaries;
 mod certificates;
@@ -35,22 +34,18 @@ mod interrupt;
 mod layout;
 mod load;
 mod node;
-mod nodes;
-mod options;
 mod ports;
 mod process;
-mod tokens;
 
 pub use audit::{AuditEvent, AuditLog};
-pub use binaries::Binaries;
-pub use cluster::Cluster;
+pub use binaries::{binaries, containerd};
+pub use cluster::{Cluster, Nodes, Options};
 pub use component::Component;
-pub use environment::{Environment, NodeEnvironment};
-pub use error::{Error, Result};
+pub use environment::Environment;
+pub use error::{Error, Result, output_of};
 pub use folder::StateFolder;
 pub use interrupt::{INTERRUPTED, interrupt_flag};
 pub use load::load_factor;
 pub use node::{enter, is_inside};
-pub use options::{Nodes, Options};
 pub use ports::free_port;
-pub use process::{Process, Program, tail};
+pub use process::{Process, tail, watched};

@@ -8,7 +8,6 @@
 mod cgroup;
 mod enter;
 pub(crate) mod inside;
-mod machine;
 mod network;
 
 pub use enter::enter;
@@ -38,7 +37,7 @@ pub(crate) const REGISTRIES: [&str; 8] = [
 /// Prepares the node: its mounts, network and cgroup.
 ///
 /// # Errors
-/// A command of [`machine`] failed; its output is in the error.
+/// A command failed; its output is in the error.
 pub(crate) fn prepare(folder: &std::path::Path) -> crate::Result<()> {
     network::mounts(folder)?;
     network::interfaces()?;

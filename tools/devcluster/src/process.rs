@@ -4,8 +4,8 @@
 //! Independent of the program, except for whether it exits by itself when its standard input
 //! closes.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom};
+use std::ffi::OsStr;
+use std::fs::OpenOptions;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -27,93 +27,56 @@ const GARBAGE_COLLECTION: [(&str, &str); 2] = [("GOGC", "400"), ("GOMEMLIMIT", "
 /// For programs that do not watch their standard input: a background shell does, and kills the
 /// process group when the pipe closes. The group exists as long as that shell runs, so its id
 /// cannot be reused.
-const WATCHER: &str =
+pub(crate) const WATCHER: &str =
     r#"exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec "$@" 3<&- </dev/null"#;
 
 /// The poll interval of waiting loops.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
-/// A program, and how it is ended with its parent.
-#[derive(Debug, Clone)]
-pub struct Program {
-    path: PathBuf,
-    ends_with_stdin: bool,
+/// Returns a command for a part of the multi-call binary, which exits when its standard input closes.
+pub(crate) fn component(path: &Path) -> Command {
+    let mut command = Command::new(path);
+    command.env(EXIT_WITH_STDIN, "1").envs(GARBAGE_COLLECTION);
+    command
 }
 
-impl Program {
-    /// A part of the multi-call binary, which exits when its standard input closes.
-    pub fn of_ours(path: impl Into<PathBuf>) -> Self {
-        Self {
-            path: path.into(),
-            ends_with_stdin: true,
-        }
-    }
-
-    /// Any other program; a watcher in its process group ends it.
-    pub fn foreign(path: impl Into<PathBuf>) -> Self {
-        Self {
-            path: path.into(),
-            ends_with_stdin: false,
-        }
-    }
-
-    fn command(&self) -> Command {
-        if self.ends_with_stdin {
-            let mut command = Command::new(&self.path);
-            command.env(EXIT_WITH_STDIN, "1");
-            command.envs(GARBAGE_COLLECTION);
-            command
-        } else {
-            let mut command = Command::new("/bin/sh");
-            command.args(["-c", WATCHER, "sh"]).arg(&self.path);
-            command
-        }
-    }
+/// Returns a command for any other program, which a watcher in its process group ends.
+pub fn watched(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", WATCHER, "sh"]).arg(program);
+    command
 }
 
 /// A running or exited child. Dropping it kills its group.
 #[derive(Debug)]
 pub struct Process {
     name: String,
-    /// The write end of the pipe that is the child's standard input; nothing is written to it.
-    /// Closed by `reap`, or by the kernel when this process exits.
+    /// With the write end of the pipe that is its standard input; nothing is written to it. Closed when
+    /// this is dropped, or by the kernel when this process exits.
     child: Child,
     log: PathBuf,
-    ended: Option<ExitStatus>,
 }
 
 impl Process {
-    /// Starts `program` in a process group of its own; its output is appended to `log`.
+    /// Starts the command of [`watched`] in a process group of its own; its output is appended to `log`.
     ///
     /// # Errors
     /// The log file cannot be opened, or the program cannot be started.
-    pub fn spawn(
-        name: &str,
-        program: &Program,
-        arguments: impl IntoIterator<Item = String>,
-        environment: impl IntoIterator<Item = (String, String)>,
-        log: &Path,
-    ) -> Result<Self> {
-        let open = || OpenOptions::new().create(true).append(true).open(log);
-        let output = open().doing(|| format!("opening {}", log.display()))?;
-        let errors = output
-            .try_clone()
-            .doing(|| format!("opening {}", log.display()))?;
-        let child = program
-            .command()
-            .args(arguments)
-            .envs(environment)
-            .stdin(Stdio::piped())
-            .stdout(output)
-            .stderr(errors)
-            .process_group(0)
-            .spawn()
-            .doing(|| format!("starting {}", program.path.display()))?;
+    pub fn spawn(name: &str, command: &mut Command, log: &Path) -> Result<Self> {
+        let mut start = || {
+            let output = OpenOptions::new().create(true).append(true).open(log)?;
+            command
+                .stdin(Stdio::piped())
+                .stdout(output.try_clone()?)
+                .stderr(output)
+                .process_group(0)
+                .spawn()
+        };
+        let child = start().doing(|| format!("starting {name} with the log {}", log.display()))?;
         Ok(Self {
             name: name.to_owned(),
             child,
             log: log.to_owned(),
-            ended: None,
         })
     }
 
@@ -124,12 +87,7 @@ impl Process {
 
     /// Returns its exit status, or `None` while it runs.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        if self.ended.is_none()
-            && let Ok(Some(status)) = self.child.try_wait()
-        {
-            self.reap(status);
-        }
-        self.ended
+        self.child.try_wait().ok().flatten()
     }
 
     /// Returns an error with its exit status, if it has exited.
@@ -153,7 +111,7 @@ impl Process {
             return;
         }
         self.resume();
-        let _ = kill_process(self.pid(), Signal::TERM);
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let deadline = Instant::now() + grace;
         while self.ended().is_none() && Instant::now() < deadline {
             thread::sleep(POLL);
@@ -163,12 +121,8 @@ impl Process {
 
     /// Kills it (SIGKILL) and waits until it has exited.
     pub fn kill(&mut self) {
-        if self.ended().is_none() {
-            self.signal(Signal::KILL);
-            if let Ok(status) = self.child.wait() {
-                self.reap(status);
-            }
-        }
+        self.signal(Signal::KILL);
+        let _ = self.child.wait();
     }
 
     /// Suspends it (SIGSTOP), as an overloaded machine would.
@@ -185,17 +139,8 @@ impl Process {
     /// afterwards. An error is ignored: the group is gone, or `ended` shows its state.
     fn signal(&mut self, signal: Signal) {
         if self.ended().is_none() {
-            let _ = kill_process_group(self.pid(), signal);
+            let _ = kill_process_group(Pid::from_child(&self.child), signal);
         }
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_child(&self.child)
-    }
-
-    fn reap(&mut self, status: ExitStatus) {
-        self.ended = Some(status);
-        self.child.stdin = None; // ends the watcher, if there is one
     }
 }
 
@@ -205,21 +150,13 @@ impl Drop for Process {
     }
 }
 
-/// Returns the last `lines` lines of a log, from at most its last 64 KiB.
+/// Returns the last `lines` lines of a log.
 pub fn tail(path: &Path, lines: usize) -> String {
-    let read = || -> std::io::Result<String> {
-        let mut file = File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(64 * 1024)))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    match read() {
+    match std::fs::read(path) {
         Ok(text) => {
-            let mut last: Vec<&str> = text.lines().rev().take(lines).collect();
-            last.reverse();
-            last.join("\n")
+            let text = String::from_utf8_lossy(&text);
+            let all: Vec<&str> = text.lines().collect();
+            all[all.len().saturating_sub(lines)..].join("\n")
         }
         Err(error) => format!("(cannot read {}: {error})", path.display()),
     }

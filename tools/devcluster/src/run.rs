@@ -1,18 +1,17 @@
 //! `devcluster run -- CMD`: a cluster that runs as long as a command.
 
-use std::convert::Infallible;
 use std::error::Error;
 use std::ffi::OsString;
-use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitCode, ExitStatus};
+use std::io::{self, Write as _};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
-use std::{env, fs, process};
+use std::{fs, thread};
 
-use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+use devcluster::{Cluster, Nodes, Options};
+use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use signal_hook::flag;
 
@@ -27,15 +26,17 @@ pub(crate) fn run(
     command: &[OsString],
 ) -> Result<ExitCode, Box<dyn Error>> {
     let interrupted = devcluster::interrupt_flag()?;
-    // Ctrl-C also reaches the command, which is in the terminal's foreground group; a signal that
-    // was sent to this process only must be forwarded.
-    let asked_to_end = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGHUP] {
-        flag::register(signal, Arc::clone(&asked_to_end))?;
-    }
-
+    let to_forward = to_forward()?;
     let began = Instant::now();
-    let cluster = arguments.start(is_node_real, interrupted)?;
+    let nodes = match is_node_real {
+        true => Nodes::Real,
+        false => Nodes::Simulated(arguments.nodes),
+    };
+    let cluster = Cluster::start_api_server(Options { nodes, interrupted })?;
+    if let Some(folder) = &arguments.definitions {
+        cluster.install_definitions(folder)?;
+    }
+    cluster.start_controllers()?;
     eprintln!(
         "devcluster: {} ready after {:.1} s, state in {}",
         cluster.server_url(),
@@ -46,49 +47,54 @@ pub(crate) fn run(
     let audit_logs = cluster.dir().join("audit-logs");
     fs::create_dir(&audit_logs)?;
     environment.audit_logs = Some(audit_logs);
-    let mut child = bound(command)?.envs(environment.variables()).spawn()?;
+    let mut child = bound(command).envs(environment.variables()).spawn()?;
     let mut is_healthy = true;
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(exit_code(status));
-        }
-        if asked_to_end.swap(false, Ordering::Relaxed) {
-            kill_process(Pid::from_child(&child), Signal::TERM)?;
-        }
+    let status = wait(&mut child, &to_forward, || {
         if is_healthy && let Err(error) = cluster.check() {
-            eprintln!("devcluster: {error}");
+            // `up` closes standard error when it ends.
+            let _ = writeln!(io::stderr(), "devcluster: {error}");
             is_healthy = false;
         }
+        Ok(())
+    })?;
+    Ok(exit_code(status))
+}
+
+/// Returns the flag of the signals that must be forwarded to a command. Ctrl-C is not one of them: it also
+/// reaches the command, which is in the terminal's foreground group.
+pub(crate) fn to_forward() -> io::Result<Arc<AtomicBool>> {
+    let asked = Arc::default();
+    for signal in [SIGTERM, SIGHUP] {
+        flag::register(signal, Arc::clone(&asked))?;
+    }
+    Ok(asked)
+}
+
+/// Returns `command`, to be started by the main thread: it is stopped when that ends.
+pub(crate) fn bound(command: &[OsString]) -> Command {
+    let mut bound = Command::new("setpriv");
+    bound.args(["--pdeathsig=TERM", "--"]).args(command);
+    bound
+}
+
+/// Waits for the command, calls `meanwhile` again and again, and forwards signals as SIGTERM.
+pub(crate) fn wait(
+    child: &mut Child,
+    to_forward: &AtomicBool,
+    mut meanwhile: impl FnMut() -> Result<(), Box<dyn Error>>,
+) -> Result<ExitStatus, Box<dyn Error>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        let is_asked = to_forward.swap(false, Ordering::Relaxed);
+        let done = meanwhile();
+        if is_asked {
+            kill_process(Pid::from_child(child), Signal::TERM)?;
+        }
+        done?;
         thread::sleep(POLL);
     }
-}
-
-/// Returns `command`, to be started by the main thread: it is stopped when this process exits.
-pub(crate) fn bound(command: &[OsString]) -> io::Result<Command> {
-    let mut bound = Command::new(env::current_exe()?);
-    bound
-        .arg("run-bound")
-        .arg(process::id().to_string())
-        .arg("--")
-        .args(command);
-    Ok(bound)
-}
-
-/// Executes `command`; the kernel sends it SIGTERM when `parent` exits. (The kernel does that when
-/// the parent's spawning *thread* exits; `run` spawns from the main thread.)
-pub(crate) fn run_bound(parent: i32, command: &[OsString]) -> io::Result<Infallible> {
-    set_parent_process_death_signal(Some(Signal::TERM))?;
-    if getppid().map(Pid::as_raw_nonzero).map(i32::from) != Some(parent) {
-        return Err(io::Error::other("its parent is gone already"));
-    }
-    let [program, arguments @ ..] = command else {
-        return Err(io::Error::other("no command"));
-    };
-    let error = Command::new(program).args(arguments).exec();
-    Err(io::Error::new(
-        error.kind(),
-        format!("running {}: {error}", program.display()),
-    ))
 }
 
 pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {

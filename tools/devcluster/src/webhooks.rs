@@ -4,37 +4,39 @@
 //! A run that was killed leaves its URL in the objects. The next run replaces it, and restores what the
 //! manifests say; so does `make install`.
 
-mod place;
-
 use std::error::Error;
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use std::{env, fs, process, thread};
+use std::{env, fs, process};
 
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::Uri;
+use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use self::place::{Change, Place};
-use crate::run::{bound, exit_code};
+use crate::run::{bound, exit_code, to_forward, wait};
 
-const POLL: Duration = Duration::from_millis(20);
 /// How often the objects are checked: `make install` creates or replaces them.
 const RECHECK: Duration = Duration::from_secs(10);
+
+/// On a webhook configuration that was created here; `make install` deletes what a killed run left.
+const LABEL: &str = "app.kubernetes.io/managed-by";
+const CREATED_HERE: &str = "devcluster";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// https://HOST:PORT at which the API server reaches the command
-    #[arg(long, env = "WEBHOOK_URL", value_parser = valid)]
-    url: String,
+    #[arg(long, env = "WEBHOOK_URL")]
+    url: Uri,
     /// Allow an API server on another machine, all users of which then depend on the command
     #[arg(long, env = "WEBHOOK_URL_FORCE")]
     force: bool,
@@ -53,37 +55,18 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
-fn valid(url: &str) -> Result<String, &'static str> {
-    match host(url) {
-        Some(_) => Ok(url.trim_end_matches('/').to_owned()),
-        None => Err("give https://HOST:PORT without user, path, query or fragment"),
-    }
-}
-
-/// The host of `https://HOST:PORT`, a name or an IP address, without brackets.
-fn host(url: &str) -> Option<&str> {
-    let authority = url.strip_prefix("https://")?.trim_end_matches('/');
-    let host = match authority.rsplit_once(':') {
-        Some((host, port)) if port.parse::<u16>().is_ok() => host,
-        _ => authority,
-    };
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    (!host.is_empty() && !host.contains(['/', '@', '?', '#'])).then_some(host)
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
-    let signal = Arc::new(AtomicUsize::new(0));
-    for number in [SIGINT, SIGTERM, SIGHUP] {
-        flag::register_usize(number, Arc::clone(&signal), usize::try_from(number)?)?;
+    // Before the flag of `wait`, so that it is set when a signal is forwarded.
+    let is_stopping = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register(signal, Arc::clone(&is_stopping))?;
     }
     let temporary = env::temp_dir().join(format!("devcluster-webhooks-{}", process::id()));
-    let folder = arguments.certificate.clone().unwrap_or(temporary.clone());
+    let folder = arguments.certificate.as_ref().unwrap_or(&temporary);
     // It holds a key.
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder)?;
-    let result = run_in(&fs::canonicalize(&folder)?, arguments, &signal);
+    let mut private = fs::DirBuilder::new();
+    private.recursive(true).mode(0o700).create(folder)?;
+    let result = run_in(&fs::canonicalize(folder)?, arguments, &is_stopping);
     // Missing if another folder was given.
     let _ = fs::remove_dir_all(temporary);
     result
@@ -92,95 +75,75 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
 fn run_in(
     folder: &Path,
     arguments: &Arguments,
-    signal: &AtomicUsize,
+    is_stopping: &AtomicBool,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let kubectl = Kubectl(arguments.kubectl.clone());
+    let kubectl = Kubectl(&arguments.kubectl);
     if !arguments.force {
         kubectl.check_is_on_this_machine()?;
     }
-    let host = host(&arguments.url).unwrap_or_default().to_owned();
-    let made = rcgen::generate_simple_self_signed([host])?;
+    let made = rcgen::generate_simple_self_signed([host(&arguments.url).to_owned()])?;
     fs::write(folder.join("tls.crt"), made.cert.pem())?;
     fs::write(folder.join("tls.key"), made.signing_key.serialize_pem())?;
+    let (url, certificate) = (arguments.url.to_string(), made.cert.pem());
     let packaged = kubectl.packaged(&arguments.root)?.into_iter();
     let mut places: Vec<_> = packaged
-        .map(|object| Place::new(object, &arguments.url, &made.cert.pem()))
+        .map(|object| Place::new(object, &url, &certificate, folder))
         .collect();
-
+    for place in &places {
+        fs::write(&place.file, place.desired.to_string())?;
+    }
     let ended = kubectl
         .change(&mut places, Place::registered)
         .and_then(|()| {
-            let mut command = bound(&arguments.command)?;
-            command.env("WEBHOOK_CERT_PATH", folder);
-            supervise(command, &kubectl, &mut places, signal)
+            // A Ctrl-C during the registration did not reach the command.
+            if is_stopping.load(Ordering::Relaxed) {
+                return Err(devcluster::Error::Interrupted.into());
+            }
+            let mut command = bound(&arguments.command);
+            let mut child = command.env("WEBHOOK_CERT_PATH", folder).spawn()?;
+            let (mut checked, mut is_restored) = (Instant::now(), false);
+            wait(&mut child, &*to_forward()?, || {
+                if is_stopping.load(Ordering::Relaxed) && !is_restored {
+                    // First, so that the API server calls no address that is not served.
+                    is_restored = true;
+                    return kubectl.change(&mut places, Place::restored);
+                }
+                if !is_restored && checked.elapsed() > RECHECK {
+                    // An API server that is away is asked again.
+                    let _ = kubectl.change(&mut places, Place::registered);
+                    checked = Instant::now();
+                }
+                Ok(())
+            })
         });
     kubectl.change(&mut places, Place::restored)?;
     ended.map(exit_code)
 }
 
-/// Runs the command until it ends, and keeps the URL registered until a signal asks to stop.
-fn supervise(
-    mut command: Command,
-    kubectl: &Kubectl,
-    places: &mut [Place],
-    signal: &AtomicUsize,
-) -> Result<ExitStatus, Box<dyn Error>> {
-    // A Ctrl-C during the registration did not reach the command.
-    if signal.load(Ordering::Relaxed) != 0 {
-        return Err(devcluster::Error::Interrupted.into());
-    }
-    let mut child = command.spawn()?;
-    let (mut checked, mut is_stopping) = (Instant::now(), false);
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        let asked = signal.swap(0, Ordering::Relaxed);
-        if asked != 0 {
-            is_stopping = true;
-            // First, so that the API server calls no address that is not served.
-            let restored = kubectl.change(places, Place::restored);
-            // Ctrl-C also reaches the command, which is in the terminal's foreground group.
-            if asked != usize::try_from(SIGINT)? {
-                kill_process(Pid::from_child(&child), Signal::TERM)?;
-            }
-            restored?;
-        } else if !is_stopping && checked.elapsed() > RECHECK {
-            // An API server that is away is asked again.
-            let _ = kubectl.change(places, Place::registered);
-            checked = Instant::now();
-        }
-        thread::sleep(POLL);
-    }
+/// The host of a URL, a name or an IP address, without brackets.
+fn host(url: &Uri) -> &str {
+    let host = url.host().unwrap_or_default();
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.parse::<IpAddr>();
+    address.map_or(host == "localhost", |address| address.is_loopback())
 }
 
 /// kubectl, in the cluster of `KUBECONFIG`.
-struct Kubectl(OsString);
+struct Kubectl<'a>(&'a OsString);
 
-impl Kubectl {
-    fn run(&self, arguments: &[&str]) -> devcluster::Result<Vec<u8>> {
-        let failed = |reason: String| devcluster::Error::Kubectl {
-            arguments: arguments.join(" "),
-            reason,
-        };
+impl Kubectl<'_> {
+    fn run(&self, arguments: &[String]) -> devcluster::Result<String> {
         // In a process group of its own, which Ctrl-C does not reach.
-        let output = Command::new(&self.0)
-            .args(arguments)
-            .process_group(0)
-            .output();
-        let output = output.map_err(|error| failed(error.to_string()))?;
-        if !output.status.success() {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            return Err(failed(errors.trim().to_owned()));
-        }
-        Ok(output.stdout)
+        devcluster::output_of(Command::new(self.0).args(arguments).process_group(0))
     }
 
     fn check_is_on_this_machine(&self) -> Result<(), Box<dyn Error>> {
         let path = "-o=jsonpath={.clusters[0].cluster.server}";
-        let server = self.run(&["config", "view", "--minify", path])?;
-        let server = String::from_utf8(server)?;
-        if host(&server).is_some_and(is_loopback) {
+        let server = self.run(&["config", "view", "--minify", path].map(str::to_owned))?;
+        if is_loopback(host(&server.parse()?)) {
             return Ok(());
         }
         Err(format!(
@@ -193,101 +156,160 @@ impl Kubectl {
     /// The CRDs and the webhook configuration of the manifests.
     fn packaged(&self, root: &Path) -> Result<Vec<Value>, Box<dyn Error>> {
         let file = |path: &str| format!("--filename={}", root.join(path).display());
-        let objects = self.run(&[
-            "create",
-            "--dry-run=client",
-            "--validate=false",
-            "--output=json",
-            &file("config/crd/bases"),
-            &file("config/webhook/manifests.yaml"),
-        ])?;
-        let objects = serde_json::Deserializer::from_slice(&objects).into_iter();
+        let flags = "create --dry-run=client --validate=false --output=json";
+        let mut arguments: Vec<_> = flags.split(' ').map(str::to_owned).collect();
+        arguments.push(file("config/crd/bases"));
+        arguments.push(file("config/webhook/manifests.yaml"));
+        let objects = self.run(&arguments)?;
+        let objects = serde_json::Deserializer::from_str(&objects).into_iter();
         Ok(objects.collect::<Result<_, _>>()?)
     }
 
-    /// Reads the objects and makes the change that `wanted` returns for each.
+    /// Reads the objects and runs the command that `change` returns for each.
     fn change(
         &self,
         places: &mut [Place],
-        wanted: fn(&mut Place, Option<&Value>) -> Option<Change>,
+        change: fn(&mut Place, Option<&Value>) -> Option<Vec<String>>,
     ) -> Result<(), Box<dyn Error>> {
-        let names: Vec<_> = places.iter().map(Place::name).collect();
-        let mut arguments = vec!["get", "--ignore-not-found", "--output=json"];
-        arguments.extend(names.iter().map(String::as_str));
-        let list = self.run(&arguments)?;
+        let mut arguments = ["get", "--ignore-not-found", "--output=json"]
+            .map(str::to_owned)
+            .to_vec();
+        arguments.extend(places.iter().map(|place| place.name.clone()));
         // Empty if there are none.
-        let list: Value = serde_json::from_slice(&list).unwrap_or_default();
+        let list: Value = serde_json::from_str(&self.run(&arguments)?).unwrap_or_default();
         for place in places {
-            let name = place.name();
             let mut found = list["items"].as_array().into_iter().flatten();
-            match wanted(place, found.find(|object| place::name(object) == name)) {
-                None => {}
-                Some(Change::Patch(patch)) => {
-                    let patch = format!("--patch={patch}");
-                    self.run(&["patch", &name, "--type=json", &patch])?;
-                }
-                Some(Change::Delete) => {
-                    self.run(&["delete", &name])?;
-                }
-                Some(Change::Create(object)) => {
-                    let file = env::temp_dir().join(format!("webhooks-{}.json", process::id()));
-                    fs::write(&file, object.to_string())?;
-                    let created = self.run(&["create", "--filename", &file.to_string_lossy()]);
-                    fs::remove_file(file)?;
-                    created?;
-                }
+            let found = found.find(|object| name(object) == place.name);
+            if let Some(arguments) = change(place, found) {
+                self.run(&arguments)?;
             }
         }
         Ok(())
     }
 }
 
-fn is_loopback(host: &str) -> bool {
-    let address = host.parse::<IpAddr>();
-    address.map_or(host == "localhost", |address| address.is_loopback())
+/// An object that calls the webhooks, with a URL in place of the Service: a CRD, or the webhook
+/// configuration.
+struct Place {
+    /// `TYPE/NAME`.
+    name: String,
+    /// The pointer to the part that holds every clientConfig. The API server sets it in every CRD.
+    part: &'static str,
+    /// As in the manifests.
+    packaged: Value,
+    /// The same with the URL.
+    desired: Value,
+    /// The file of the object with the URL.
+    file: PathBuf,
+    /// What the URL replaced.
+    replaced: Value,
+}
+
+impl Place {
+    fn new(packaged: Value, url: &str, certificate: &str, folder: &Path) -> Self {
+        let mut desired = packaged.clone();
+        let is_crd = packaged["kind"] == "CustomResourceDefinition";
+        let part = if is_crd {
+            "/spec/conversion"
+        } else {
+            "/webhooks"
+        };
+        for client in clients(&mut desired, part) {
+            let path = client["service"]["path"].as_str().unwrap_or_default();
+            let url = format!("{}{path}", url.trim_end_matches('/'));
+            *client = json!({"url": url, "caBundle": STANDARD.encode(certificate)});
+        }
+        if !is_crd {
+            desired["metadata"]["labels"][LABEL] = CREATED_HERE.into();
+        }
+        let name = name(&packaged);
+        Self {
+            file: folder.join(name.replace('/', "-")),
+            name,
+            part,
+            packaged,
+            desired,
+            replaced: Value::Null,
+        }
+    }
+
+    /// Has the object call the URL; keeps what it called. `make install` creates CRDs.
+    fn registered(&mut self, found: Option<&Value>) -> Option<Vec<String>> {
+        let is_crd = self.part == "/spec/conversion";
+        let Some(found) = found else {
+            let create = || {
+                vec![
+                    "create".to_owned(),
+                    format!("--filename={}", self.file.display()),
+                ]
+            };
+            return (!is_crd).then(create);
+        };
+        let is_single = found["spec"]["versions"].as_array().map_or(0, Vec::len) < 2;
+        let called = self.urls(found);
+        if called == self.urls(&self.desired) || is_crd && is_single {
+            return None;
+        }
+        // A URL was left by a run that was killed.
+        let original = if called.is_empty() {
+            found
+        } else {
+            &self.packaged
+        };
+        self.replaced = original.pointer(self.part).cloned().unwrap_or_default();
+        Some(self.patch(self.desired.pointer(self.part)))
+    }
+
+    /// Has an object that calls the URL call what that replaced, or deletes it if it was created here.
+    fn restored(&mut self, found: Option<&Value>) -> Option<Vec<String>> {
+        let found = found.filter(|found| self.urls(found) == self.urls(&self.desired))?;
+        if found["metadata"]["labels"][LABEL] == CREATED_HERE {
+            return Some(vec!["delete".to_owned(), self.name.clone()]);
+        }
+        Some(self.patch(Some(&self.replaced)))
+    }
+
+    fn patch(&self, value: Option<&Value>) -> Vec<String> {
+        let patch = json!([{"op": "replace", "path": self.part, "value": value}]);
+        let patch = format!("--patch={patch}");
+        vec![
+            "patch".to_owned(),
+            self.name.clone(),
+            "--type=json".to_owned(),
+            patch,
+        ]
+    }
+
+    /// The URLs and bundles that the object calls.
+    fn urls(&self, object: &Value) -> Vec<(Value, Value)> {
+        let mut object = object.clone();
+        let clients = clients(&mut object, self.part).into_iter();
+        let with_url = clients.filter(|client| client["url"].is_string());
+        with_url
+            .map(|client| (client["url"].take(), client["caBundle"].take()))
+            .collect()
+    }
+}
+
+/// Every clientConfig in a part of the object.
+fn clients<'a>(object: &'a mut Value, part: &str) -> Vec<&'a mut Value> {
+    let holders = match object.pointer_mut(part) {
+        Some(Value::Array(webhooks)) => webhooks.iter_mut().collect(),
+        Some(conversion) => conversion.get_mut("webhook").into_iter().collect(),
+        None => Vec::new(),
+    };
+    let clients = holders
+        .into_iter()
+        .filter_map(|it| it.get_mut("clientConfig"));
+    clients.collect()
+}
+
+/// `TYPE/NAME`.
+fn name(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let kind = text(&object["kind"]).to_lowercase();
+    format!("{kind}/{}", text(&object["metadata"]["name"]))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{host, is_loopback, valid};
-
-    #[test]
-    fn loopback_is_known_by_name_and_by_address() {
-        for host in ["127.0.0.1", "127.8.9.10", "::1", "localhost"] {
-            assert!(is_loopback(host), "{host}");
-        }
-        for host in [
-            "10.96.0.1",
-            "localhost.example.com",
-            "127.0.0.1.example.com",
-        ] {
-            assert!(!is_loopback(host), "{host}");
-        }
-    }
-
-    #[test]
-    fn a_host_and_a_port_are_all_that_a_url_may_have() {
-        for (url, expected) in [
-            ("https://127.0.0.1:9443", "127.0.0.1"),
-            ("https://[::1]:9443/", "::1"),
-            ("https://[::1]", "::1"),
-            ("https://host.test", "host.test"),
-        ] {
-            assert_eq!(valid(url).as_deref(), Ok(url.trim_end_matches('/')));
-            assert_eq!(host(url), Some(expected));
-        }
-        for url in [
-            "",
-            "127.0.0.1:9443",
-            "http://127.0.0.1:9443",
-            "https://",
-            "https://:9443",
-            "https://user@127.0.0.1:9443",
-            "https://127.0.0.1:9443/path",
-            "https://127.0.0.1:9443?query",
-            "https://127.0.0.1:9443/#fragment",
-        ] {
-            assert!(valid(url).is_err(), "{url}");
-        }
-    }
-}
+mod tests;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use devcluster::{Binaries, load_factor};
+use devcluster::{binaries, load_factor};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A cache folder, removed at the end of the test.
@@ -31,10 +31,7 @@ impl Cache {
     fn at_home(&self, mut command: Command) -> Command {
         command
             .env("XDG_CACHE_HOME", &self.0)
-            .env(
-                "DEVCLUSTER_BIN",
-                Binaries::find_or_build().unwrap().folder(),
-            )
+            .env("DEVCLUSTER_BIN", binaries().unwrap())
             // The command of `run` is found by its argument, a log in this cache.
             .env_remove("DEVCLUSTER_AUDIT_LOGS")
             .stderr(Stdio::inherit());
@@ -161,7 +158,7 @@ fn run_returns_the_exit_code_and_offers_our_kubectl_with_a_cache_of_its_own(
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(7));
-    let kubectl = Binaries::find_or_build().unwrap().folder().join("kubectl");
+    let kubectl = binaries().unwrap().join("kubectl");
     let expected = format!(
         "node/node-1\nnode/node-2\nnode/node-3\n{}\n",
         kubectl.display()

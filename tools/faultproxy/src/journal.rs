@@ -1,5 +1,4 @@
-//! Records requests and events with their results. Bounded: the journal counts what did not fit, so
-//! that a test can detect it.
+//! Records requests with their results.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,9 +6,6 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::request::Target;
-
-/// The most requests, and the most events, that are kept.
-const LIMIT: usize = 200_000;
 
 /// A request.
 #[derive(Debug, Clone)]
@@ -47,97 +43,54 @@ impl Entry {
     }
 }
 
-/// A watch event that was forwarded.
-#[derive(Debug, Clone)]
-pub struct WatchEvent {
-    /// Plural.
-    pub resource: String,
-    /// The object's name; empty for a bookmark.
-    pub name: String,
-    /// When it was forwarded.
-    pub at: Instant,
-}
-
-/// Everything so far.
-#[derive(Debug, Clone, Default)]
-pub struct Journal {
-    /// In the order of arrival.
-    pub requests: Vec<Entry>,
-    /// In the order of forwarding.
-    pub events: Vec<WatchEvent>,
-    /// The number of requests and events that did not fit.
-    pub left_out: u64,
-}
-
-/// The journal that is being written.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Recorder {
-    journal: Arc<Mutex<Journal>>,
-}
+/// All requests, in the order of arrival.
+#[derive(Clone, Default)]
+pub(crate) struct Journal(Arc<Mutex<Vec<Entry>>>);
 
 /// A request in progress; its entry is closed when this is dropped.
-#[derive(Debug)]
 pub(crate) struct Record {
-    recorder: Recorder,
-    /// Its index in the journal; `None` if it did not fit.
-    index: Option<usize>,
+    journal: Journal,
+    /// Its index in the journal.
+    index: usize,
 }
 
-impl Recorder {
-    pub(crate) fn read(&self) -> Journal {
+impl Journal {
+    pub(crate) fn read(&self) -> Vec<Entry> {
         self.lock().clone()
     }
 
-    pub(crate) fn begin(&self, target: &Target, user: &str, lease: Option<Value>) -> Record {
+    pub(crate) fn begin(&self, target: Target, user: String, lease: Option<Value>) -> Record {
         let mut journal = self.lock();
-        let index = journal.requests.len();
-        let fits = index < LIMIT;
-        if fits {
-            journal.requests.push(Entry {
-                target: target.clone(),
-                user: user.to_owned(),
-                lease,
-                began: Instant::now(),
-                sent: None,
-                committed: None,
-                answered: None,
-                ended: None,
-                is_met: false,
-            });
-        } else {
-            journal.left_out += 1;
-        }
+        journal.push(Entry {
+            target,
+            user,
+            lease,
+            began: Instant::now(),
+            sent: None,
+            committed: None,
+            answered: None,
+            ended: None,
+            is_met: false,
+        });
         Record {
-            recorder: self.clone(),
-            index: fits.then_some(index),
+            journal: self.clone(),
+            index: journal.len() - 1,
         }
     }
 
-    pub(crate) fn event(&self, resource: &str, name: &str) {
-        let mut journal = self.lock();
-        if journal.events.len() < LIMIT {
-            journal.events.push(WatchEvent {
-                resource: resource.to_owned(),
-                name: name.to_owned(),
-                at: Instant::now(),
-            });
-        } else {
-            journal.left_out += 1;
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Journal> {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Record {
     pub(crate) fn note(&self, note: impl FnOnce(&mut Entry)) {
-        let mut journal = self.recorder.lock();
-        let entry = self.index.and_then(|index| journal.requests.get_mut(index));
-        if let Some(entry) = entry {
-            note(entry);
-        }
+        note(&mut self.journal.lock()[self.index]);
+    }
+
+    /// Notes the status code that the client got.
+    pub(crate) fn answered(&self, code: http::StatusCode) {
+        self.note(|entry| entry.answered = Some(code.as_u16()));
     }
 }
 

@@ -2,26 +2,22 @@
 //!
 //! A test points a manager's kubeconfig at a [`Proxy`], and installs and removes rules while the
 //! manager runs: a [`Rule`] selects requests by verb, resource, name and number, before or after
-//! the API server has processed them; an [`EventRule`] selects events of watches. Without rules
-//! everything is forwarded unchanged. The journal records all requests and events.
+//! the API server has processed them, or events of watches. Without rules everything is forwarded
+//! unchanged. The journal records all requests.
 //!
 //! For tests only: every client of the proxy has the permissions of its kubeconfig. It listens on
 //! loopback. It is independent of the manager and of the tests.
 
-mod event;
 mod exchange;
-mod gate;
 mod journal;
 mod proxy;
 mod request;
 mod rule;
 mod rules;
-mod shared;
 mod watch;
 
-pub use event::{EventAction, EventRule};
-pub use journal::{Entry, Journal, WatchEvent};
-pub use proxy::{Error, Proxy};
+pub use journal::Entry;
+pub use proxy::Proxy;
 pub use request::{Match, Target};
-pub use rule::{Action, Callback, Rule, When};
+pub use rule::{Action, Callback, EventAction, Rule};
 pub use rules::Installed;

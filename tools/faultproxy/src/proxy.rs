@@ -1,55 +1,46 @@
 //! The proxy: its certificate, its port, its connections.
 
 use std::convert::Infallible;
-use std::io;
+use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use k8s_openapi::ByteString;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
-use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::PrivateKeyDer;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::event::EventRule;
 use crate::exchange::exchange;
-use crate::gate::{Gate, Network};
-use crate::journal::{Journal, Recorder};
+use crate::journal::{Entry, Journal};
 use crate::rule::Rule;
 use crate::rules::{Installed, Rules};
-use crate::shared::Shared;
 
 /// The timeout of a TLS handshake, unless the network is cut.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why the proxy cannot work.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The kubeconfig, or a certificate, cannot be used.
-    #[error("a fault proxy cannot be set up: {0}")]
-    SetUp(String),
-    /// No port is available.
-    #[error("a fault proxy cannot listen")]
-    Listen(#[from] io::Error),
-}
-
-fn set_up(error: impl std::fmt::Display) -> Error {
-    Error::SetUp(error.to_string())
+/// The state that all connections share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) upstream: Client,
+    pub(crate) rules: Rules,
+    pub(crate) journal: Journal,
+    /// Whether the network is cut.
+    network: watch::Sender<bool>,
 }
 
 /// A running proxy. It and all its connections end when it is dropped.
-#[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
     certificate: String,
@@ -61,46 +52,34 @@ impl Proxy {
     /// Listens on a free loopback port and forwards everything with the identity of `kubeconfig`.
     ///
     /// # Errors
-    /// [`Error`]: the kubeconfig cannot be used, or there is no port.
-    pub async fn start(kubeconfig: Kubeconfig) -> Result<Self, Error> {
+    /// The kubeconfig cannot be used, or there is no port.
+    pub async fn start(kubeconfig: Kubeconfig) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let options = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-        let mut config = config.map_err(set_up)?;
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
         // Faults come from rules and timeouts from the client.
         config.default_retry = false;
         config.read_timeout = None;
         config.write_timeout = None;
-        let upstream = Client::try_from(config).map_err(set_up)?;
-
-        let key = KeyPair::generate().map_err(set_up)?;
-        let names = vec!["127.0.0.1".to_owned()];
-        let certificate = CertificateParams::new(names).map_err(set_up)?;
-        let certificate = certificate.self_signed(&key).map_err(set_up)?;
-        let private = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let shared = Shared {
+            upstream: Client::try_from(config)?,
+            rules: Rules::none(),
+            journal: Journal::default(),
+            network: watch::Sender::new(false),
+        };
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(set_up)?
+            .with_safe_default_protocol_versions()?
             .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], private)
-            .map_err(set_up)?;
-
+            .with_single_cert(vec![made.cert.der().clone()], key)?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let shared = Shared {
-            upstream,
-            rules: Rules::none(),
-            recorder: Recorder::default(),
-            user_agent: Arc::default(),
-            network: Network::default(),
-        };
+        let address = listener.local_addr()?;
+        let accepting = accept(listener, TlsAcceptor::from(Arc::new(tls)), shared.clone());
         Ok(Proxy {
-            address: listener.local_addr()?,
-            certificate: certificate.pem(),
-            accepting: tokio::spawn(accept(
-                listener,
-                TlsAcceptor::from(Arc::new(tls)),
-                shared.clone(),
-            )),
+            address,
+            certificate: made.cert.pem(),
+            accepting: tokio::spawn(accepting),
             shared,
         })
     }
@@ -121,14 +100,6 @@ impl Proxy {
         })
     }
 
-    /// From now on the API server sees this user agent instead of the client's own.
-    pub fn disguise(&self, user_agent: &'static str) {
-        let _ = self
-            .shared
-            .user_agent
-            .set(HeaderValue::from_static(user_agent));
-    }
-
     /// Sets the seed of all random choices of rules that are installed from now on, so that the
     /// same rules select the same requests again. Zero by default.
     pub fn seed(&self, seed: u64) {
@@ -140,30 +111,25 @@ impl Proxy {
         self.shared.rules.install(rule)
     }
 
-    /// Installs a rule for events.
-    pub fn install_on_events(&self, rule: EventRule) -> Installed {
-        self.shared.rules.install_on_events(rule)
-    }
-
     /// Removes every rule.
     pub fn clear(&self) {
         self.shared.rules.clear();
     }
 
-    /// Cuts the network: existing connections pass nothing any more, and new ones neither until
-    /// [`Proxy::mend`].
+    /// Cuts the network: no bytes and no end pass in either direction any more, as when a firewall has
+    /// dropped its state; on new connections neither, until [`Proxy::mend`].
     pub fn cut(&self) {
-        self.shared.network.cut();
+        self.shared.network.send_replace(true);
     }
 
-    /// Lets new connections through again.
+    /// Lets new connections through again. Those that were cut off stay cut off.
     pub fn mend(&self) {
-        self.shared.network.mend();
+        self.shared.network.send_replace(false);
     }
 
-    /// Returns the journal so far.
-    pub fn journal(&self) -> Journal {
-        self.shared.recorder.read()
+    /// Returns all requests so far, in the order of arrival.
+    pub fn journal(&self) -> Vec<Entry> {
+        self.shared.journal.read()
     }
 }
 
@@ -188,13 +154,24 @@ async fn connection(stream: TcpStream, tls: TlsAcceptor, shared: Shared) {
     let _ = stream.set_nodelay(true);
     // A client whose connection the proxy closes gets a reset, on purpose.
     let _ = stream.set_zero_linger();
-    let gate = Gate::new(stream, shared.network.clone());
-    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, tls.accept(gate)).await else {
-        return;
-    };
-    let service = service_fn(move |request| exchange(shared.clone(), request));
-    let _ = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
+    let mut network = shared.network.subscribe();
+    let mut serving = pin!(async move {
+        let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await else {
+            return;
+        };
+        let service = service_fn(move |request| exchange(shared.clone(), request));
+        let _ = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
+    });
+    if !*network.borrow_and_update() {
+        tokio::select! {
+            biased;
+            _ = network.changed() => {}
+            () = &mut serving => return,
+        }
+    }
+    // Cut off: the connection stays open, and nobody reads or writes.
+    std::future::pending().await
 }

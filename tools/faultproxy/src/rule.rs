@@ -1,7 +1,5 @@
-//! The faults of requests: plain data. Injects no fault itself.
+//! The faults of requests and of events: plain data. Injects no fault itself.
 
-use std::fmt;
-use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,44 +9,14 @@ use serde_json::{Value, json};
 
 use crate::request::Match;
 
-/// Whether the API server gets a request before its fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
-    /// It does not get the request.
-    BeforeCommit,
-    /// It has processed the request, and its response is lost.
-    AfterCommit,
-}
-
 /// Called during a request, e.g. to kill its client. Must return soon.
-#[derive(Clone)]
-pub struct Callback(Arc<dyn Fn() + Send + Sync>);
-
-impl Callback {
-    /// Creates it from a function.
-    pub fn new(call: impl Fn() + Send + Sync + 'static) -> Self {
-        Callback(Arc::new(call))
-    }
-
-    pub(crate) fn call(&self) {
-        (self.0)();
-    }
-}
-
-impl fmt::Debug for Callback {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Callback")
-    }
-}
+pub type Callback = Arc<dyn Fn() + Send + Sync>;
 
 /// What happens to a request.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum Action {
     /// This response, with this object.
     Answer(StatusCode, Value),
-    /// 429 in the form of API Priority and Fairness: plain text, and the header `Retry-After` in
-    /// seconds.
-    TooManyRequests(u32),
     /// The connection is reset. This also applies to a running watch, at once.
     Reset,
     /// There is no response, and the connection stays open. This also applies to a running watch,
@@ -59,8 +27,6 @@ pub enum Action {
     Delay(Duration, Duration),
     /// Half of the response, and nothing more.
     Stall,
-    /// Half of the response, and then the connection is reset.
-    Cut,
     /// The response is sent at this many bytes per second.
     Slow(u32),
     /// 200 with an empty body: a watch that ends as it begins.
@@ -71,6 +37,30 @@ pub enum Action {
     Edit(&'static str, Value),
     /// The function is called; there is no response.
     Run(Callback),
+    /// Nothing happens to the request of a watch, but this to its events.
+    Event(EventAction),
+}
+
+/// What happens to an event of a watch.
+#[derive(Clone)]
+pub enum EventAction {
+    /// The event is sent, followed again by everything that this watch has sent so far, up to 64
+    /// events: outdated versions, and a DELETED before the ADDED of the same object.
+    Replay,
+    /// The event and all that follow on the same watch are held until the rule is removed.
+    Hold,
+    /// An ERROR event with the code 410 replaces it, and the watch ends.
+    Gone,
+    /// Half of the event is sent, and the watch ends.
+    Half,
+    /// The value at this JSON pointer of the event is replaced, if it exists.
+    Edit(&'static str, Value),
+}
+
+impl From<EventAction> for Action {
+    fn from(action: EventAction) -> Self {
+        Action::Event(action)
+    }
 }
 
 impl Action {
@@ -98,15 +88,7 @@ impl Action {
 
     /// Reports whether it changes how the API server's own response is sent.
     pub(crate) fn is_about_the_answer(&self) -> bool {
-        matches!(
-            self,
-            Action::Stall | Action::Cut | Action::Slow(_) | Action::Edit(..)
-        )
-    }
-
-    /// Reports whether it also applies to running watches.
-    pub(crate) fn meets_running_watches(&self) -> bool {
-        matches!(self, Action::Reset | Action::BlackHole)
+        matches!(self, Action::Stall | Action::Slow(_) | Action::Edit(..))
     }
 }
 
@@ -130,85 +112,49 @@ pub(crate) fn status(code: u16, reason: &str, message: &str) -> Value {
     })
 }
 
-/// A fault: what happens to which requests.
-#[derive(Debug, Clone)]
+/// A fault: what happens to which requests or events.
+#[derive(Clone)]
 pub struct Rule {
     pub(crate) matches: Match,
-    pub(crate) numbers: Numbers,
-    pub(crate) when: When,
+    /// Only the first ones that match.
+    pub(crate) first: u64,
+    /// One in this many of them, at random; 1 for all.
+    pub(crate) one_in: u64,
+    /// Whether the API server gets the request before the fault.
+    pub(crate) is_after_commit: bool,
     pub(crate) action: Action,
 }
 
-/// Which of the matching requests or events are selected, counted from 1.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Numbers {
-    first: u64,
-    last: u64,
-    /// One in this many, at random; 1 for all.
-    one_in: u64,
-}
-
-impl Numbers {
-    pub(crate) const ALL: Numbers = Numbers {
-        first: 1,
-        last: u64::MAX,
-        one_in: 1,
-    };
-
-    pub(crate) fn of(range: impl RangeBounds<u64>) -> Self {
-        let first = match range.start_bound() {
-            Bound::Included(&first) => first,
-            Bound::Excluded(&before) => before.saturating_add(1),
-            Bound::Unbounded => 1,
-        };
-        let last = match range.end_bound() {
-            Bound::Included(&last) => last,
-            Bound::Excluded(&after) => after.saturating_sub(1),
-            Bound::Unbounded => u64::MAX,
-        };
-        Numbers {
-            first,
-            last,
-            one_in: 1,
-        }
-    }
-
-    /// Reports whether the request or event with this number is selected; `random` decides for one
-    /// in this many.
-    pub(crate) fn contains(self, number: u64, random: &mut fastrand::Rng) -> bool {
-        (self.first..=self.last).contains(&number) && random.u64(..self.one_in.max(1)) == 0
-    }
-}
-
 impl Rule {
-    /// Applies `action` to each request that matches, before the API server gets it.
-    pub fn new(matches: Match, action: Action) -> Self {
+    /// Applies `action` to each request or event that matches, before the API server gets the request.
+    pub fn new(matches: Match, action: impl Into<Action>) -> Self {
         Rule {
             matches,
-            numbers: Numbers::ALL,
-            when: When::BeforeCommit,
-            action,
+            first: u64::MAX,
+            one_in: 1,
+            is_after_commit: false,
+            action: action.into(),
         }
     }
 
-    /// Restricts the rule to these of the matching requests, counted from 1 since the installation.
+    /// Restricts the rule to the first `count` since the installation.
     #[must_use]
-    pub fn nth(mut self, numbers: impl RangeBounds<u64>) -> Self {
-        self.numbers = Numbers::of(numbers);
+    pub fn first(mut self, count: u64) -> Self {
+        self.first = count;
         self
     }
 
     /// Restricts the rule to one in this many of them, at random.
     #[must_use]
     pub fn one_in(mut self, many: u64) -> Self {
-        self.numbers.one_in = many;
+        self.one_in = many;
         self
     }
 
-    /// Applies the fault after the API server has processed the request.
+    /// Applies the fault after the API server has processed the request, so that its response is lost.
     #[must_use]
     pub fn after_commit(mut self) -> Self {
-        self.when = When::AfterCommit;
+        self.is_after_commit = true;
         self
     }
 }

@@ -7,23 +7,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fastrand::Rng;
 use tokio::sync::watch;
 
-use crate::event::{EventAction, EventRule};
 use crate::request::Target;
-use crate::rule::{Action, Numbers, Rule, When};
+use crate::rule::{Action, EventAction, Rule};
 
 /// An installed rule. It stays installed when this is dropped.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Installed {
-    number: u64,
     counts: Arc<Counts>,
     rules: Rules,
 }
 
-#[derive(Debug, Default)]
-struct Counts {
+/// The counters of a rule, which also identify it.
+#[derive(Default)]
+pub(crate) struct Counts {
+    number: u64,
     matched: AtomicU64,
     met: AtomicU64,
     took_effect: AtomicU64,
+}
+
+impl Counts {
+    /// Counts a fault that took effect.
+    pub(crate) fn took(&self) {
+        self.took_effect.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Installed {
@@ -41,21 +48,15 @@ impl Installed {
 
     /// Removes the rule. Held events are sent; silenced connections stay silent.
     pub fn remove(&self) {
+        let number = self.counts.number;
         self.rules
-            .change(|kept| kept.retain(|rule| rule.number != self.number));
+            .change(|kept| kept.retain(|kept| kept.counts.number != number));
     }
 }
 
-#[derive(Debug)]
-enum Body {
-    Request(Rule),
-    Event(EventRule),
-}
-
-#[derive(Debug)]
+#[derive(Clone)]
 struct Kept {
-    number: u64,
-    body: Body,
+    rule: Rule,
     counts: Arc<Counts>,
     /// Its random numbers: a function of the proxy's seed and of the number of rules installed
     /// before.
@@ -63,53 +64,38 @@ struct Kept {
 }
 
 impl Kept {
-    /// Counts; returns whether this one is selected, with the random numbers for its fault.
-    fn meets(&self, numbers: Numbers) -> Option<Rng> {
+    /// Counts a request or event that matches; returns whether this one is selected, with the random
+    /// numbers for its fault.
+    fn meets(&self) -> Option<Rng> {
         let number = self.counts.matched.fetch_add(1, Ordering::Relaxed) + 1;
         // By its number and not by earlier random numbers, so that two rules are independent.
         let mut random = Rng::with_seed(self.seed.wrapping_add(number.wrapping_mul(GOLDEN)));
-        if !numbers.contains(number, &mut random) {
+        if number > self.rule.first || random.u64(..self.rule.one_in.max(1)) != 0 {
             return None;
         }
         self.counts.met.fetch_add(1, Ordering::Relaxed);
         Some(random)
-    }
-
-    fn effect(&self) -> Effect {
-        Effect(Arc::clone(&self.counts))
     }
 }
 
 /// Separates the seeds of adjacent rules (the increment of SplitMix64).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Tells a rule that its fault took effect.
-#[derive(Debug, Clone)]
-pub(crate) struct Effect(Arc<Counts>);
-
-impl Effect {
-    pub(crate) fn took(&self) {
-        self.0.took_effect.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// A rule that applies to a request.
-#[derive(Debug)]
 pub(crate) struct Hit {
-    pub(crate) when: When,
-    pub(crate) action: Action,
-    pub(crate) effect: Effect,
+    pub(crate) rule: Rule,
+    pub(crate) counts: Arc<Counts>,
     pub(crate) random: Rng,
 }
 
 /// The installed rules, shared by all connections.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Rules {
     kept: Arc<Mutex<Vec<Kept>>>,
     seed: Arc<AtomicU64>,
     installed: Arc<AtomicU64>,
-    /// Counts installations and removals, so that running watches check again.
-    changes: watch::Sender<u64>,
+    /// Notified of installations and removals, so that running watches check again.
+    changes: watch::Sender<()>,
 }
 
 impl Rules {
@@ -118,7 +104,7 @@ impl Rules {
             kept: Arc::default(),
             seed: Arc::default(),
             installed: Arc::default(),
-            changes: watch::Sender::new(0),
+            changes: watch::Sender::new(()),
         }
     }
 
@@ -128,30 +114,19 @@ impl Rules {
     }
 
     pub(crate) fn install(&self, rule: Rule) -> Installed {
-        self.keep(Body::Request(rule))
-    }
-
-    pub(crate) fn install_on_events(&self, rule: EventRule) -> Installed {
-        self.keep(Body::Event(rule))
-    }
-
-    fn keep(&self, body: Body) -> Installed {
-        static NUMBER: AtomicU64 = AtomicU64::new(1);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let counts = Arc::<Counts>::default();
-        let before = self.installed.fetch_add(1, Ordering::Relaxed);
-        let seed = self.seed.load(Ordering::Relaxed);
-        let seed = Rng::with_seed(seed ^ before.wrapping_mul(GOLDEN)).u64(..);
-        self.change(|kept| {
-            kept.push(Kept {
-                number,
-                body,
-                counts: Arc::clone(&counts),
-                seed,
-            });
-        });
-        Installed {
+        let number = self.installed.fetch_add(1, Ordering::Relaxed);
+        let counts = Arc::new(Counts {
             number,
+            ..Counts::default()
+        });
+        let seed = self.seed.load(Ordering::Relaxed) ^ number.wrapping_mul(GOLDEN);
+        let kept = Kept {
+            rule,
+            counts: Arc::clone(&counts),
+            seed: Rng::with_seed(seed).u64(..),
+        };
+        self.change(|all| all.push(kept));
+        Installed {
             counts,
             rules: self.clone(),
         }
@@ -163,12 +138,11 @@ impl Rules {
 
     fn change(&self, change: impl FnOnce(&mut Vec<Kept>)) {
         change(&mut self.lock());
-        self.changes
-            .send_modify(|count| *count = count.wrapping_add(1));
+        self.changes.send_replace(());
     }
 
     /// Returns a receiver that is notified of each installation and removal.
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
     }
 
@@ -176,19 +150,17 @@ impl Rules {
     pub(crate) fn of_request(&self, target: &Target) -> Vec<Hit> {
         let mut hits = Vec::new();
         for kept in self.lock().iter() {
-            let Body::Request(rule) = &kept.body else {
-                continue;
-            };
-            if !rule.matches.holds(target) {
+            let rule = &kept.rule;
+            if matches!(rule.action, Action::Event(_)) || !rule.matches.holds(target, &target.name)
+            {
                 continue;
             }
-            let Some(random) = kept.meets(rule.numbers) else {
+            let Some(random) = kept.meets() else {
                 continue;
             };
             hits.push(Hit {
-                when: rule.when,
-                action: rule.action.clone(),
-                effect: kept.effect(),
+                rule: rule.clone(),
+                counts: Arc::clone(&kept.counts),
                 random,
             });
             if !matches!(rule.action, Action::Delay(..)) {
@@ -200,7 +172,7 @@ impl Rules {
 
     /// Returns the numbers of the installed rules.
     pub(crate) fn numbers(&self) -> BTreeSet<u64> {
-        self.lock().iter().map(|kept| kept.number).collect()
+        self.lock().iter().map(|kept| kept.counts.number).collect()
     }
 
     /// Returns the rule for a running watch. Each rule checks a watch once: those that did are in
@@ -209,35 +181,26 @@ impl Rules {
         &self,
         target: &Target,
         seen: &mut BTreeSet<u64>,
-    ) -> Option<(Action, Effect)> {
+    ) -> Option<(Action, Arc<Counts>)> {
         let kept = self.lock();
-        kept.iter().find_map(|kept| match &kept.body {
-            Body::Request(rule)
-                if rule.action.meets_running_watches()
-                    && rule.matches.holds(target)
-                    && seen.insert(kept.number)
-                    && kept.meets(rule.numbers).is_some() =>
-            {
-                Some((rule.action.clone(), kept.effect()))
-            }
-            _ => None,
-        })
+        let hit = kept.iter().find(|kept| {
+            matches!(kept.rule.action, Action::Reset | Action::BlackHole)
+                && kept.rule.matches.holds(target, &target.name)
+                && seen.insert(kept.counts.number)
+                && kept.meets().is_some()
+        })?;
+        Some((hit.rule.action.clone(), Arc::clone(&hit.counts)))
     }
 
-    /// Returns the rule for this event of the object `name`: its number, its action, and what to
-    /// notify when it took effect.
-    pub(crate) fn of_event(
-        &self,
-        target: &Target,
-        kind: &str,
-        name: &str,
-    ) -> Option<(u64, EventAction, Effect)> {
+    /// Returns the fault for an event of the object `name`, and the number of its rule.
+    pub(crate) fn of_event(&self, target: &Target, name: &str) -> Option<(u64, EventAction)> {
         let kept = self.lock();
-        kept.iter().find_map(|kept| match &kept.body {
-            Body::Event(rule)
-                if rule.holds(target, kind, name) && kept.meets(rule.numbers).is_some() =>
+        kept.iter().find_map(|kept| match &kept.rule.action {
+            Action::Event(action)
+                if kept.rule.matches.holds(target, name) && kept.meets().is_some() =>
             {
-                Some((kept.number, rule.action.clone(), kept.effect()))
+                kept.counts.took();
+                Some((kept.counts.number, action.clone()))
             }
             _ => None,
         })
@@ -245,7 +208,7 @@ impl Rules {
 
     /// Reports whether the rule with this number still holds its events.
     pub(crate) fn holds(&self, number: u64) -> bool {
-        self.lock().iter().any(|kept| kept.number == number)
+        self.numbers().contains(&number)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
@@ -255,8 +218,6 @@ impl Rules {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::request::Match;
 
@@ -271,10 +232,10 @@ mod tests {
     #[test]
     fn a_rule_applies_to_its_numbers_until_it_is_removed() {
         let rules = Rules::none();
-        let rule = Rule::new(Match::writes(), Action::Reset).nth(2..=3);
+        let rule = Rule::new(Match::writes(), Action::Reset).first(2);
         let installed = rules.install(rule);
         let met: Vec<_> = (0..4).map(|_| rules.of_request(&apply()).len()).collect();
-        assert_eq!(met, [0, 1, 1, 0]);
+        assert_eq!(met, [1, 1, 0, 0]);
         assert_eq!(installed.met(), 2);
         let all = rules.install(Rule::new(Match::all(), Action::BlackHole));
         all.remove();
@@ -284,28 +245,14 @@ mod tests {
     #[test]
     fn a_rule_checks_a_running_watch_once() {
         let rules = Rules::none();
-        let installed = rules.install(Rule::new(Match::all(), Action::Reset).nth(2..=2));
+        let installed = rules.install(Rule::new(Match::all(), Action::Reset).first(1));
         let (mut one, mut other) = (BTreeSet::new(), BTreeSet::new());
-        for _ in 0..3 {
-            assert!(rules.of_running_watch(&apply(), &mut one).is_none());
-        }
-        assert!(rules.of_running_watch(&apply(), &mut other).is_some());
+        assert!(rules.of_running_watch(&apply(), &mut one).is_some());
+        assert!(rules.of_running_watch(&apply(), &mut one).is_none());
+        assert!(rules.of_running_watch(&apply(), &mut other).is_none());
         let mut began_since = rules.numbers();
         assert!(rules.of_running_watch(&apply(), &mut began_since).is_none());
         assert_eq!(installed.met(), 1);
-    }
-
-    #[test]
-    fn delays_add_up_and_the_first_other_rule_ends_the_search() {
-        let rules = Rules::none();
-        let wait = Action::Delay(Duration::ZERO, Duration::ZERO);
-        for action in [wait.clone(), wait, Action::Reset, Action::BlackHole] {
-            rules.install(Rule::new(Match::all(), action).after_commit());
-        }
-        let hits = rules.of_request(&apply());
-        assert_eq!(hits.len(), 3);
-        assert!(matches!(hits[2].when, When::AfterCommit));
-        assert!(matches!(hits[2].action, Action::Reset));
     }
 
     #[test]

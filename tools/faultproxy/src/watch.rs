@@ -7,21 +7,18 @@ use futures::{Stream, StreamExt as _, stream};
 use serde_json::Value;
 use tokio::sync::watch::Receiver;
 
-use crate::event::EventAction;
+use crate::exchange::Reset;
 use crate::journal::Record;
 use crate::request::Target;
-use crate::rule::{Action, edited, status};
-use crate::shared::{Reset, Shared};
+use crate::rule::{Action, EventAction, edited, status};
+use crate::rules::Rules;
 
 /// The number of events that [`EventAction::Replay`] repeats.
 const PAST: usize = 64;
 
-/// The most events that wait behind a held one; tests have far fewer.
-const HELD: usize = 10_000;
-
 /// A running watch.
 struct Watch {
-    shared: Shared,
+    rules: Rules,
     target: Target,
     upstream: BodyDataStream,
     /// Received bytes that are not a whole line yet.
@@ -35,7 +32,7 @@ struct Watch {
     holder: Option<u64>,
     past: VecDeque<Bytes>,
     state: State,
-    changes: Receiver<u64>,
+    changes: Receiver<()>,
     record: Record,
     /// Rules that have checked this watch.
     seen: BTreeSet<u64>,
@@ -52,15 +49,15 @@ enum State {
 
 /// Returns the events as the client gets them.
 pub(crate) fn events(
-    shared: Shared,
+    rules: Rules,
     target: Target,
     body: Body,
     record: Record,
     seen: BTreeSet<u64>,
 ) -> impl Stream<Item = Result<Bytes, Reset>> + Send {
     let watch = Watch {
-        changes: shared.rules.changes(),
-        shared,
+        changes: rules.changes(),
+        rules,
         target,
         upstream: body.into_data_stream(),
         partial: Vec::new(),
@@ -122,10 +119,7 @@ impl Watch {
 
     fn apply_rules(&mut self) {
         self.changes.mark_unchanged();
-        let hit = self
-            .shared
-            .rules
-            .of_running_watch(&self.target, &mut self.seen);
+        let hit = self.rules.of_running_watch(&self.target, &mut self.seen);
         if let Some((action, effect)) = hit {
             self.record.note(|entry| entry.is_met = true);
             effect.took();
@@ -134,14 +128,11 @@ impl Watch {
                 _ => State::Resets,
             };
         }
-        if self
-            .holder
-            .is_some_and(|holder| !self.shared.rules.holds(holder))
-        {
+        if self.holder.is_some_and(|holder| !self.rules.holds(holder)) {
             self.holder = None;
             // Before the lines received meanwhile; the rules have not seen those after the first.
             if let Some(first) = self.held.pop_front() {
-                self.pass_on(&first, 1);
+                self.pass_on(first);
             }
             self.held.append(&mut self.incoming);
             self.incoming = std::mem::take(&mut self.held);
@@ -150,24 +141,16 @@ impl Watch {
 
     fn take(&mut self, line: Bytes) {
         if self.holder.is_some() {
-            match self.held.len() < HELD {
-                true => self.held.push_back(line),
-                false => self.state = State::Resets,
-            }
+            self.held.push_back(line);
             return;
         }
-        let (kind, name) = kind_and_name(&line);
-        let Some((number, action, effect)) = self.shared.rules.of_event(&self.target, &kind, &name)
-        else {
-            self.pass_on(&line, 1);
+        let Some((number, action)) = self.rules.of_event(&self.target, &name(&line)) else {
+            self.pass_on(line);
             return;
         };
-        effect.took();
         match action {
-            EventAction::Drop => {}
-            EventAction::Duplicate => self.pass_on(&line, 2),
             EventAction::Replay => {
-                self.pass_on(&line, 1);
+                self.pass_on(line);
                 self.outgoing.extend(self.past.iter().cloned());
             }
             EventAction::Hold => {
@@ -189,34 +172,23 @@ impl Watch {
                 if !edited.ends_with(b"\n") {
                     edited.push(b'\n');
                 }
-                self.pass_on(&edited.into(), 1);
-            }
-            EventAction::Pad(bytes) => {
-                // JSON allows any whitespace between tokens.
-                let mut padded = vec![b' '; bytes];
-                padded.extend_from_slice(&line);
-                self.pass_on(&padded.into(), 1);
+                self.pass_on(edited.into());
             }
         }
     }
 
-    fn pass_on(&mut self, line: &Bytes, times: usize) {
-        let (_, name) = kind_and_name(line);
-        for _ in 0..times {
-            self.shared.recorder.event(&self.target.resource, &name);
-            self.outgoing.push_back(line.clone());
-        }
-        self.past.push_back(line.clone());
+    fn pass_on(&mut self, line: Bytes) {
+        self.outgoing.push_back(line.clone());
+        self.past.push_back(line);
         if self.past.len() > PAST {
             self.past.pop_front();
         }
     }
 }
 
-/// Returns type and name of an event; empty if it has none.
-fn kind_and_name(line: &[u8]) -> (String, String) {
+/// Returns the name of an event's object; empty if it has none.
+fn name(line: &[u8]) -> String {
     let event: Value = serde_json::from_slice(line).unwrap_or_default();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let name = text(&event["object"]["metadata"]["name"]);
-    (text(&event["type"]), name)
+    let name = &event["object"]["metadata"]["name"];
+    name.as_str().unwrap_or_default().to_owned()
 }

@@ -151,15 +151,6 @@ fn only_a_miss_by_more_than_the_tolerance_fails() {
 }
 
 #[test]
-fn a_limit_is_the_number_that_is_promised() {
-    let of = |of_one| promises(of_one).limit(row::REQUESTS, NOTHING);
-    assert_eq!(of("at_most: 2"), Some(2.0));
-    assert_eq!(of("at_least: 100"), Some(100.0));
-    assert_eq!(of("at_most_peers: true"), None);
-    assert_eq!(of("at_most: 2, pods: 1"), None);
-}
-
-#[test]
 fn the_first_promise_for_the_load_counts_and_a_miss_names_its_row() {
     let mut promises = parse(
         "tolerance: 10\npromises:\n\

@@ -181,12 +181,8 @@ pub(crate) fn perform(
     for scenario in Scenario::all()? {
         let measuring = measure(&scenario, &mut servers, &tls, interrupted);
         let measured = runtime.block_on(measuring)?;
-        let Scenario {
-            name,
-            objects,
-            connections,
-            ..
-        } = scenario;
+        let (name, objects) = (scenario.name, scenario.objects);
+        let connections = scenario.connections;
         println!("\n{name}, objects in a call: {objects}, connections: {connections}\n");
         println!(
             "{}",
@@ -225,12 +221,9 @@ async fn measure(
             let mut connection = Connection::open(server.port, tls).await?;
             let response = connection.call(call).await?;
             if !call.is_granted(&response) {
-                let text: String = String::from_utf8_lossy(&response)
-                    .chars()
-                    .take(500)
-                    .collect();
+                let text = String::from_utf8_lossy(&response);
                 let (server, call) = (server.name, scenario.name);
-                return Err(format!("{server} rejects {call}: {text}").into());
+                return Err(format!("{server} rejects {call}: {text:.500}").into());
             }
             of_one.push(connection);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, test_kill_process};
 
-use crate::error::{Doing, Result};
+use crate::error::{Result, create_folder};
 
 /// The prefix of the name of a node's cgroup; the process id of the `devcluster` outside follows.
 pub(super) const PREFIX: &str = "devcluster-node-";
@@ -35,7 +35,7 @@ fn hierarchies() -> Vec<PathBuf> {
 pub(super) fn create(name: &str) -> Result<()> {
     for hierarchy in hierarchies() {
         let folder = hierarchy.join(name);
-        fs::create_dir_all(&folder).doing(|| format!("creating {}", folder.display()))?;
+        create_folder(&folder)?;
         // In version 1 a new cpuset has no CPUs and no memory nodes, and accepts no process.
         for file in ["cpuset.cpus", "cpuset.mems"] {
             let own = folder.join(file);

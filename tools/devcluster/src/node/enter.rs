@@ -10,19 +10,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::cgroup;
 use super::inside::{OUTSIDE, name};
-use super::{cgroup, machine};
 use crate::error::{Doing, Result};
 use crate::folder::StateFolder;
-use crate::process::POLL;
+use crate::process::{POLL, WATCHER};
 
 /// The first process inside: it adopts and reaps orphaned processes, and exits with the command.
 const FIRST: &str = r#""$@"; exit $?"#;
-
-/// Kills its process group, which is `unshare` and the inner devcluster, when the pipe on its
-/// standard input closes: when the process outside exits, however it exits. Then the first process
-/// inside has ended, so the kernel ends the other ones.
-const BOUND: &str = r#"exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec "$@" 3<&- </dev/null"#;
 
 /// The grace period of the program inside.
 const STOP_GRACE: Duration = Duration::from_secs(30);
@@ -32,16 +27,17 @@ const STOP_GRACE: Duration = Duration::from_secs(30);
 /// `interrupted` is set, it is told to stop, and killed after 30 s.
 ///
 /// # Errors
-/// [`crate::Error::Machine`] names what this machine lacks.
+/// `unshare` cannot be run; `hack/e2e/missing.sh` names the packages that are missing.
 pub fn enter(
     program: &Path,
     arguments: impl IntoIterator<Item = OsString>,
     interrupted: &AtomicBool,
 ) -> Result<ExitStatus> {
-    machine::check()?;
     cgroup::sweep();
     let mut child = process::Command::new("/bin/sh")
-        .args(["-c", BOUND, "sh", "unshare"])
+        // The watcher kills the process group, which is `unshare` and the inner devcluster, when the process
+        // outside exits. Then the first process inside has ended, so the kernel ends the other ones.
+        .args(["-c", WATCHER, "sh", "unshare"])
         .args(["--net", "--mount", "--pid", "--fork", "--kill-child"])
         .args(["--mount-proc", "--propagation", "private", "--"])
         .args(["/bin/sh", "-c", FIRST, "sh"])

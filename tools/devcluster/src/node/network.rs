@@ -1,12 +1,11 @@
 //! The namespaces from inside: mounts over the machine's own folders, and the interfaces. They are
 //! removed with the namespaces.
 
-use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use super::machine::run;
 use super::{ADDRESS, REGISTRIES};
-use crate::error::{Doing, Result, write};
+use crate::error::{Result, create_folder, output_of, write};
 
 /// The bridge with the node's address. Pods have another bridge, of CNI.
 const BRIDGE: &str = "node0";
@@ -27,7 +26,7 @@ const KUBELET_SETTINGS: [(&str, &str); 6] = [
 pub(super) fn mounts(folder: &Path) -> Result<()> {
     let (upper, work) = (folder.join("var"), folder.join("var-work"));
     for made in [&upper, &work] {
-        fs::create_dir_all(made).doing(|| format!("creating {}", made.display()))?;
+        create_folder(made)?;
     }
     let hosts = folder.join("hosts");
     write(
@@ -64,4 +63,9 @@ pub(super) fn interfaces() -> Result<()> {
     run("ip", ["route", "add", "default", "dev", BRIDGE])?;
     let forward = "/proc/sys/net/ipv4/ip_forward";
     write(Path::new(forward), "1")
+}
+
+/// Runs a command that must succeed.
+fn run<const N: usize>(program: &str, arguments: [&str; N]) -> Result<()> {
+    output_of(Command::new(program).args(arguments)).map(|_| ())
 }
