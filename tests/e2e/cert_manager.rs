@@ -141,7 +141,7 @@ fn expired(shell: &Shell) {
         "kubectl -n {NAMESPACE} delete pods -l control-plane=controller-manager --wait=false"
     ));
     shell.until(
-        &format!("{write} 2>&1 | grep -c 'failed calling webhook'"),
+        &format!("said=$({write} 2>&1) || grep -c 'failed calling webhook' <<<\"$said\""),
         "1",
         Duration::from_secs(60),
     );

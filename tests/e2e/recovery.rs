@@ -6,7 +6,7 @@ use crate::node::Node;
 use crate::shell::Shell;
 
 /// Everything that a phase may have installed or created. Some of it is usually not there.
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 11] = [
     "kubectl delete -k config/olm-v1 --ignore-not-found --timeout=120s",
     "kubectl delete -k config/olm --ignore-not-found --timeout=120s",
     "kubectl -n operators delete subscription,csv --all --timeout=120s",
@@ -20,7 +20,9 @@ const COMMANDS: [&str; 10] = [
      xargs -r kubectl delete --timeout=120s",
     "kubectl -n olmv1-system delete secrets -l owner=operator-controller,name=quartet-operator",
     "kubectl -n kube-system delete rolebinding quartet-operator-controller-manager-service-auth-reader --ignore-not-found",
-    "kubectl get clusterroles,clusterrolebindings,validatingwebhookconfigurations,operators -o name | \
+    // OLM may not be there: kubectl then lists none of the types.
+    "kubectl get operators -o name | grep quartet-operator | xargs -r kubectl delete --timeout=60s",
+    "kubectl get clusterroles,clusterrolebindings,validatingwebhookconfigurations -o name | \
      grep -E 'quartet-operator|memcached|nginx|elasticweb|helloworld' | xargs -r kubectl delete --timeout=60s",
 ];
 
