@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use divan::{AllocProfiler, Bencher, black_box};
 use quartet_operator::kinds::OPERATORS;
 use quartet_webhook::Handlers;
-use quartet_workload::{Observed, Settings, summary};
+use quartet_workload::{Observed, Settings};
 
 use self::calls::{Call, resource};
 
@@ -59,7 +59,7 @@ fn desired(bencher: Bencher<'_, '_>, operator: usize) {
 fn status(bencher: Bencher<'_, '_>, operator: usize) {
     let operator = OPERATORS[operator];
     let (resource, settings) = (resource(operator), Settings::default());
-    let desired = summary(&operator.desired(&resource, &settings));
+    let desired = operator.desired(&resource, &settings);
     let observed = Observed {
         now: "2026-11-21T12:00:00Z".to_owned(),
         ..Observed::default()

@@ -7,12 +7,9 @@ use serde_json::{Value, json};
 
 use crate::shared::BOTH_VERSIONS;
 
-/// References of every form, valid or not.
-const IMAGES: &str = "nginx | nginx:latest | nginx:1.17.1 | nginx: | Nginx | a/Nginx | Registry/x | \
-    registry:5000 | registry:5000/x | registry:5000/x:1 | registry:/x | localhost/x | \
-    [::1]:5000/x | [::1/x | a_b.c/x | a__b----c.d | a___b | a..b | -a | a- | a//b | a b | é | \
-    http://example.com/x | example.com/a/b | docker.io/x | nginx@sha256:00 | \
-    nginx:latest@sha256:00 | x:Latest | x:latest:latest | x@y@z | a.b-.c/x | /x | x/";
+/// References of every valid form.
+const IMAGES: &str = "nginx | nginx:latest | nginx:1.17.1 | Registry/x | registry:5000/x | registry:5000/x:1 | \
+    localhost/x | [::1]:5000/x | a_b.c/x | a__b----c.d | example.com/a/b | docker.io/x | x:Latest";
 
 /// The API server's own default, so that existing pods are not replaced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -24,15 +21,7 @@ async fn the_pull_policy_that_we_set_is_the_default_of_the_api_server() {
         format!("nginx@{digest}"),
         format!("nginx:1@{digest}"),
         format!("nginx:latest@{digest}"),
-        format!("nginx:latest@md5:{}", "0".repeat(32)),
         format!("nginx:latest@sha512:{}", "0".repeat(128)),
-        "0".repeat(64),
-        "a".repeat(247),
-        "a".repeat(248),
-        format!("docker.io/{}", "a".repeat(247)),
-        format!("docker.io/{}", "a".repeat(248)),
-        format!("example.com/{}", "a".repeat(255)),
-        format!("example.com/{}", "a".repeat(256)),
     ]);
     let containers: Vec<_> = images
         .iter()

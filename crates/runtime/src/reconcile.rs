@@ -30,9 +30,7 @@ use quartet_http::Part;
 use quartet_http::{RequestError, found};
 use quartet_versions::Version;
 use quartet_versions::conversion::{self};
-use quartet_workload::{
-    ChildSummary, Finalized, Reason, Resource, Summary, ValidationError, status, summary,
-};
+use quartet_workload::{Child, Desired, Finalized, Reason, Resource, ValidationError, status};
 use reconciler::STALE_RETRY;
 pub(crate) use reconciler::{Context, Reconciler};
 
@@ -78,7 +76,7 @@ impl Reconciler {
         };
         self.pacer.reconcile_begins(key);
         let next = self.reconcile_as_read(&cached).await;
-        let children = self.children.with_pods(key.namespace(), uid);
+        let children = self.shared.children.with_pods(key.namespace(), uid);
         let is_rolling = children.iter().any(|child| pacing::is_rolling(child));
         self.pacer.reconcile_ended(key, is_rolling);
         if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
@@ -170,12 +168,12 @@ impl Reconciler {
         version: &Version,
         read: &Value,
         is_deleting: bool,
-    ) -> (Summary, Option<Result<Ensured, ApplyError>>) {
+    ) -> (Desired, Option<Result<Ensured, ApplyError>>) {
         // First in the version that was read, so that errors name its fields, and again in the hub
         // version.
         let errors = version.validate(read);
         let desired = if errors.is_empty() {
-            self.operator.desired(resource, &self.settings)
+            self.operator.desired(resource, &self.shared.settings)
         } else {
             Err(ValidationError::Invalid(errors))
         };
@@ -187,11 +185,11 @@ impl Reconciler {
             }
             _ => None,
         };
-        (summary(&desired), ensured)
+        (desired, ensured)
     }
 
     /// Whether the caches show a complete rollout that its status does not report yet.
-    fn becomes_ready(&self, resource: &Resource, children: &[ChildSummary]) -> bool {
+    fn becomes_ready(&self, resource: &Resource, children: &[Child]) -> bool {
         let is_told = status::condition(&resource.status, status::READY).is_some_and(|ready| {
             ready.status == "True" && ready.observed_generation == Some(resource.generation)
         });
@@ -228,7 +226,7 @@ impl Reconciler {
 
     /// The finalizer of an older operator and its index, if the resource has it.
     fn legacy_finalizer(&self, cached: &CachedResource) -> Option<(&'static str, usize)> {
-        let legacy = (self.legacy.finalizer)(self.kind)?;
+        let legacy = (self.shared.legacy.finalizer)(self.kind)?;
         let index = cached.finalizers.iter().position(|it| **it == *legacy)?;
         Some((legacy, index))
     }
@@ -249,7 +247,7 @@ impl Reconciler {
                 spec: &cached.spec,
                 is_deleting: *deleting,
             };
-            (self.legacy.removal)(name, finalized)
+            (self.shared.legacy.removal)(name, finalized)
         });
         let Some(operations) = removal else {
             return Ok(None);
@@ -270,6 +268,7 @@ impl Reconciler {
         let api_version = self.kind.api_version(version);
         let at = self.location(cached, &api_version);
         let patched = self
+            .shared
             .caller
             .json_patch(at, Part::Object, manager, &operations);
         let patched: Option<IgnoredAny> = found(patched.await)?;

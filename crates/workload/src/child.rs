@@ -156,27 +156,7 @@ pub struct Child {
     pub body: Value,
 }
 
-/// What a status reads of a desired child.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ChildSummary {
-    /// Its type.
-    pub kind: ChildKind,
-    /// Its name.
-    pub name: String,
-    /// `spec.replicas`, if it has this field.
-    pub replicas: Option<i64>,
-}
-
 impl Child {
-    /// What a status reads of it.
-    pub fn summary(&self) -> ChildSummary {
-        ChildSummary {
-            kind: self.kind,
-            name: self.name.clone(),
-            replicas: self.replicas(),
-        }
-    }
-
     /// `spec.replicas`, if it has this field.
     pub fn replicas(&self) -> Option<i64> {
         self.body.get("spec")?.get("replicas")?.as_i64()

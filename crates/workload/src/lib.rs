@@ -6,7 +6,6 @@
 
 pub mod api;
 mod child;
-mod image;
 pub mod kept;
 mod legacy;
 pub mod names;
@@ -21,12 +20,11 @@ pub mod status;
 mod workload;
 
 pub use child::{
-    CONFIG_MAP, Child, ChildKind, ChildState, ChildSummary, ChildType, DEPLOYMENT, Owned, SERVICE,
-    STATEFUL_SET,
+    CONFIG_MAP, Child, ChildKind, ChildState, ChildType, DEPLOYMENT, Owned, SERVICE, STATEFUL_SET,
 };
 pub use legacy::{Finalized, Legacy};
 pub use observed::{Observed, ObservedChild, ObservedPod, PodFailure, Problem, Reason};
 pub use observed_workload::ObservedWorkload;
-pub use operator::{Desired, Operator, Resource, Summary, ValidationError, owned_by, summary};
+pub use operator::{Desired, Operator, Resource, ValidationError, owned_by};
 pub use settings::{MAX_REPLICAS, OperandImage, Settings};
 pub use workload::children;

@@ -6,7 +6,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use super::child::{DEPLOYMENT, Owned, SERVICE};
 use super::observed::Observed;
 pub use super::operator::ValidationError;
-use super::operator::{Desired, Operator, Resource, Summary};
+use super::operator::{Desired, Operator, Resource};
 use super::plan::{Plan, invalid};
 pub use super::settings::{OperandImage, Settings};
 use super::{status, workload};
@@ -50,7 +50,7 @@ impl<O: Operand> Operator for O {
         Ok(workload::children(O::KIND, resource, &plan))
     }
 
-    fn status(&self, resource: &Resource, desired: &Summary, observed: &Observed) -> Status {
+    fn status(&self, resource: &Resource, desired: &Desired, observed: &Observed) -> Status {
         let workload = observed.workload.as_ref();
         let kept = workload.and_then(|workload| workload.preserved_selector.as_deref());
         let selector = workload::selector_text(O::KIND, resource, kept);

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::child::{Child, ChildSummary, Owned};
+use super::child::{Child, Owned};
 use super::observed::{Observed, Problem, Reason};
 use super::settings::{OperandImage, Settings};
 use crate::api::Status;
@@ -33,23 +33,11 @@ pub trait Operator: Send + Sync + 'static {
     /// The status for the observed state, which is at least as new as the last apply of
     /// `desired`. Deterministic: the same input gives the same status, and times of conditions
     /// change only with their status.
-    fn status(&self, resource: &Resource, desired: &Summary, observed: &Observed) -> Status;
+    fn status(&self, resource: &Resource, desired: &Desired, observed: &Observed) -> Status;
 }
 
 /// The desired children of a resource, or why nothing is applied.
 pub type Desired = Result<Vec<Child>, ValidationError>;
-
-/// What a status reads of [`Desired`].
-pub type Summary = Result<Vec<ChildSummary>, ValidationError>;
-
-/// What a status reads of `desired`.
-///
-/// # Errors
-/// Those of `desired`.
-pub fn summary(desired: &Desired) -> Summary {
-    let children = desired.as_ref().map_err(Clone::clone)?;
-    Ok(children.iter().map(Child::summary).collect())
-}
 
 /// The types of children of `operators`, without duplicates. A type is optional if it is for any
 /// operator.

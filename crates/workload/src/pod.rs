@@ -12,7 +12,6 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::image;
 use super::plan::{Plan, WorkloadDefaults};
 use crate::api::workload::{self, ImagePullPolicy, PodSecurity, Resources, Scheduling};
 
@@ -107,7 +106,23 @@ fn volume_mounts(plan: &Plan) -> Vec<VolumeMount> {
 /// created with, and does not follow a change of the image.
 fn image_pull_policy(plan: &Plan) -> ImagePullPolicy {
     let users = plan.workload.image_pull_policy;
-    users.unwrap_or_else(|| image::default_pull_policy(plan.image.reference()))
+    users.unwrap_or_else(|| default_pull_policy(plan.image.reference()))
+}
+
+/// `Always` for the tag `latest`, explicit or implied, otherwise `IfNotPresent`: as the API server, so that
+/// existing pods are not replaced (`SetDefaults_Container` in `pkg/apis/core/v1/defaults.go`). The grammar of a
+/// reference is not checked: no pod starts with an invalid one.
+fn default_pull_policy(image: &str) -> ImagePullPolicy {
+    let name = image.split('@').next().unwrap_or(image);
+    let tag = name.rsplit_once(':').map(|(_, tag)| tag);
+    // A colon before a slash is that of a port.
+    let tag = tag.filter(|tag| !tag.contains('/'));
+    let has_digest = name != image;
+    match tag {
+        Some("latest") => ImagePullPolicy::Always,
+        None if !has_digest => ImagePullPolicy::Always,
+        _ => ImagePullPolicy::IfNotPresent,
+    }
 }
 
 /// The preStop sleep: the kubelet waits this long before it stops the program (KEP-3960, in

@@ -24,10 +24,10 @@ mod trouble;
 
 pub use self::pods::{PATIENCE_WITH_PODS, next_change};
 
-use super::child::ChildSummary;
+use super::child::Child;
 use super::observed::{Observed, ObservedChild, Problem, Reason};
 use super::observed_workload::ObservedWorkload;
-use super::operator::{Resource, Summary, ValidationError};
+use super::operator::{Desired, Resource, ValidationError};
 use crate::api::status::{CONDITIONS_MAX, NODES_MAX};
 use crate::api::{Condition, Status};
 use quartet_versions::limits::INT64_MAX;
@@ -69,7 +69,7 @@ const NO_WORKLOAD: &str = "the workload that creates the pods does not exist";
 pub(super) fn of(
     kind: &Kind,
     resource: &Resource,
-    desired: &Summary,
+    desired: &Desired,
     selector: String,
     observed: &Observed,
 ) -> Status {
@@ -131,7 +131,7 @@ pub fn condition<'a>(status: &'a Status, type_: &str) -> Option<&'a Condition> {
 /// Whether the children are at rest: their controllers have observed the latest spec, all
 /// counts agree, and the known pods are those that are counted. If not, more events follow, and a
 /// status written now would soon be replaced.
-pub fn is_at_rest(desired: &Summary, observed: &Observed) -> bool {
+pub fn is_at_rest(desired: &Desired, observed: &Observed) -> bool {
     let desired = desired.as_deref().unwrap_or_default();
     let others = || observed.others.iter().all(|it| it.not_ready.is_none());
     let Some(workload) = &observed.workload else {
@@ -178,7 +178,7 @@ fn is_false(reason: Reason, message: impl Into<String>) -> Finding {
 fn conditions(
     brand: &Brand,
     resource: &Resource,
-    desired: &Summary,
+    desired: &Desired,
     observed: &Observed,
 ) -> Vec<Condition> {
     let workload = observed.workload.as_ref();
@@ -342,11 +342,11 @@ fn halts_rollout(reason: Reason) -> bool {
 
 /// Reports whether the desired children exist. Compares the number of pods, since the workload of
 /// a paused resource may be older than the spec.
-fn matches_desired(desired: &[ChildSummary], observed: &Observed) -> bool {
+fn matches_desired(desired: &[Child], observed: &Observed) -> bool {
     let mut workload = observed.workload.as_ref();
-    let exists = |child: &ChildSummary| match workload.take_if(|_| child.kind.has_pods) {
+    let exists = |child: &Child| match workload.take_if(|_| child.kind.has_pods) {
         Some(found) => {
-            let replicas = child.replicas.unwrap_or(found.desired);
+            let replicas = child.replicas().unwrap_or(found.desired);
             found.kind == child.kind.kind && replicas == found.desired
         }
         None => {

@@ -249,3 +249,23 @@ fn the_limit_on_replicas_is_inclusive_and_zero_lifts_it() {
     assert_eq!(refused(i32::MAX.into(), 0), None);
     assert_eq!(refused(i32::MAX.into(), u32::MAX), None);
 }
+
+/// As the API server does; `tests/versions/pull_policy.rs` compares with one.
+#[test]
+fn an_image_is_always_pulled_if_its_tag_is_latest() {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    for (image, policy) in [
+        ("nginx", "Always"),
+        ("nginx:latest", "Always"),
+        ("registry:5000/nginx", "Always"),
+        ("[::1]:5000/nginx", "Always"),
+        (&*format!("nginx:latest@{digest}"), "Always"),
+        ("nginx:1.17.1", "IfNotPresent"),
+        ("registry:5000/nginx:1", "IfNotPresent"),
+        (&*format!("nginx@{digest}"), "IfNotPresent"),
+        (&*format!("nginx:1@{digest}"), "IfNotPresent"),
+    ] {
+        let deployment = deployment(&Memcached, &resource(&Memcached, json!({ "image": image })));
+        assert_eq!(container(&deployment)["imagePullPolicy"], policy, "{image}");
+    }
+}

@@ -219,8 +219,8 @@ fn told_of(workload: Option<ObservedWorkload>, phase: &str, missing: Option<Chil
         now: NOON.to_owned(),
         ..Observed::default()
     };
-    let is_at_rest = status::is_at_rest(&summary(&desired), &observed);
-    let status = Keeper.status(&resource, &summary(&desired), &observed);
+    let is_at_rest = status::is_at_rest(&desired, &observed);
+    let status = Keeper.status(&resource, &desired, &observed);
     let is_ready = told(&status, "Ready").0 == "True";
     assert!(is_at_rest || !is_ready, "what is ready has come to rest");
     status
@@ -271,11 +271,11 @@ fn ready_is_a_resource_without_pods_whose_children_are_there() {
             now: NOON.to_owned(),
             ..Observed::default()
         };
-        let status = Keeper.status(&resource, &summary(&desired), &observed);
+        let status = Keeper.status(&resource, &desired, &observed);
         for type_ in ["Ready", "Available"] {
             assert_eq!(told(&status, type_).0 == "True", is_ready, "{type_}");
         }
         assert_eq!(told(&status, "Progressing").0 == "False", is_ready);
-        assert_eq!(status::is_at_rest(&summary(&desired), &observed), is_ready);
+        assert_eq!(status::is_at_rest(&desired, &observed), is_ready);
     }
 }

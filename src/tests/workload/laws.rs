@@ -64,7 +64,7 @@ proptest! {
         let settings = Settings { max_replicas, ..Settings::default() };
         let desired = operator.desired(&resource, &settings);
         let status = status_with(operator, &resource, &desired, &observed);
-        let _ = is_at_rest(&summary(&desired), &observed);
+        let _ = is_at_rest(&desired, &observed);
         let refused = desired.err();
         if let Some(refused) = refused {
             let paused = Some(Reason::Paused);

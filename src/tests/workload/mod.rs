@@ -26,7 +26,7 @@ use quartet_versions::{Kind, conversion};
 use quartet_workload::api::{Condition, Status};
 use quartet_workload::{
     Child, ChildKind, DEPLOYMENT, Desired, Observed, ObservedChild, ObservedPod, ObservedWorkload,
-    Operator, Resource, SERVICE, Settings, ValidationError, summary,
+    Operator, Resource, SERVICE, Settings, ValidationError,
 };
 use specs::{asking_for, service_on_and_off, smallest_spec};
 
@@ -182,7 +182,7 @@ fn status_with(
     for child in &mut observed.others {
         child.name.clone_from(&resource.name);
     }
-    operator.status(resource, &summary(desired), &observed)
+    operator.status(resource, desired, &observed)
 }
 
 /// `Ready=True/RolloutComplete` and similar.

@@ -17,7 +17,7 @@ use crate::state::{Repaired, jittered_retry, key_of};
 use quartet_http::Part;
 use quartet_http::{Location, RequestError};
 use quartet_workload::api::{Condition, Status};
-use quartet_workload::{Observed, Reason, Resource, Summary, status};
+use quartet_workload::{Desired, Observed, Reason, Resource, status};
 
 impl Reconciler {
     /// Writes the status of the resource `at`, which was read as `cached`, if it differs and is
@@ -30,7 +30,7 @@ impl Reconciler {
         &self,
         at: Location<'_>,
         cached: &CachedResource,
-        (resource, desired): (&Resource, &Summary),
+        (resource, desired): (&Resource, &Desired),
         outcome: &Outcome,
     ) -> Result<Option<Duration>, RequestError> {
         let observed = self.observe(resource, desired, outcome);
@@ -112,6 +112,7 @@ impl Reconciler {
         let operations = format!("[{read},{add}]");
         let manager = self.kind.field_manager;
         let answer = self
+            .shared
             .caller
             .json_patch(at, Part::Status, manager, &operations)
             .await;
@@ -160,13 +161,13 @@ impl Reconciler {
         is_as_read
     }
 
-    fn observe(&self, resource: &Resource, desired: &Summary, outcome: &Outcome) -> Observed {
+    fn observe(&self, resource: &Resource, desired: &Desired, outcome: &Outcome) -> Observed {
         let desired = desired.as_deref().unwrap_or_default();
         let makes_pods = desired.iter().find(|child| child.kind.has_pods);
         let wanted = makes_pods.map(|child| (child.kind, child.name.as_str()));
         let (namespace, uid) = (&resource.namespace, &resource.uid);
-        let (workload, pods, others) = self.children.observed(namespace, uid, wanted);
-        let now = (self.clock)();
+        let (workload, pods, others) = self.shared.children.observed(namespace, uid, wanted);
+        let now = (self.shared.clock)();
         Observed {
             workload,
             others,
@@ -194,7 +195,7 @@ impl Reconciler {
             info!(ready = status, reason, detail = message, "status");
         }
         for notice in transitions(&resource.status, wanted) {
-            self.recorder.record(self.kind, resource, notice);
+            self.shared.recorder.record(self.kind, resource, notice);
         }
     }
 }
