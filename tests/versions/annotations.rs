@@ -131,21 +131,3 @@ async fn conversion_data_is_validated_on_every_path_on_which_it_can_change() {
     env.merge(&path, label).await.expect("labelled");
     assert_eq!(hub_spec(&env).await, expected);
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_service_desired_by_the_annotation_needs_a_valid_name_too() {
-    let env = BOTH_VERSIONS.test_env().await;
-    let in_spoke = collection(MEMCACHED, &MEMCACHED.spoke, "default");
-    let of_name = |enabled: bool| spoke("1.x", 1, data(json!({"service": {"enabled": enabled}})));
-    let blamed = "metadata.name: Invalid value: \"1.x\"";
-    let refused = env.create(&in_spoke, &of_name(true)).await;
-    let refused = refused.expect_err("refused");
-    assert!(refused.message.contains(blamed), "{refused:?}");
-    env.create(&in_spoke, &of_name(false))
-        .await
-        .expect("created");
-    let patch = json!({"metadata": {"annotations": data(json!({"service": {"enabled": true}}))}});
-    let refused = env.merge(&format!("{in_spoke}/1.x"), patch).await;
-    let refused = refused.expect_err("refused");
-    assert!(refused.message.contains(blamed), "{refused:?}");
-}

@@ -21,8 +21,6 @@ use crate::webhook_server::WebhookServer;
 /// The most time for any step, including ten thousand conversions.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(150);
 const POLL: Duration = Duration::from_millis(50);
-/// No limit for the number of pods, because objects of the original operators must be writable.
-pub(crate) const NO_LIMIT: u32 = 0;
 
 const CONFIGURATIONS: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
@@ -48,16 +46,8 @@ impl Deref for TestEnv {
 impl TestEnv {
     /// Starts etcd and an API server, without controllers.
     pub(crate) async fn with_api_server() -> Self {
-        Self::with(NO_LIMIT).await
-    }
-
-    pub(crate) async fn with(max_replicas: u32) -> Self {
         let cluster = Cluster::start_api_server(Options::default()).expect("an API server");
-        Self::of(
-            Arc::new(cluster),
-            Arc::new(WebhookServer::start(max_replicas).await),
-        )
-        .await
+        Self::of(Arc::new(cluster), Arc::new(WebhookServer::start().await)).await
     }
 
     pub(crate) async fn of(cluster: Arc<Cluster>, webhooks: Arc<WebhookServer>) -> Self {

@@ -16,8 +16,6 @@ mod operator_removed;
 mod original;
 mod outage;
 mod previous;
-mod pull_policy;
-mod random;
 mod refused_specs;
 mod shared;
 mod upgrade;
