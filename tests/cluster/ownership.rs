@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::changes;
 use testkit::{
     AT_REST, DEADLINE, DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX,
-    POLL, SERVICE, TestEnv, condition, is_ready, message,
+    POLL, TestEnv, condition, is_ready, message,
 };
 
 fn foreign_deployment() -> Value {
@@ -171,78 +171,4 @@ async fn winner_and_loser(env: &TestEnv) -> (Kind, Kind) {
         }
         limit.pause(|| format!("{nginx:#} {hello:#}")).await;
     }
-}
-
-#[tokio::test]
-async fn an_owner_reference_removed_by_hand_is_restored() {
-    let env = TestEnv::start("unowned").await;
-    let spec = json!({"image": "nginx:1.17.1", "port": 30032, "singlePodsQPS": 1, "totalQPS": 1});
-    let resource = changes::apply_ready(&env, ELASTIC_WEB, "web", spec).await;
-    for kind in [DEPLOYMENT, SERVICE] {
-        let before = env.get(kind, "web").await.expect("the child");
-        let orphaned = json!({"metadata": {"ownerReferences": null}});
-        let orphan = changes::patch(&env, kind, "web", orphaned).await;
-        assert!(
-            orphan["metadata"]["ownerReferences"].is_null(),
-            "the tested situation occurred"
-        );
-        let back = env
-            .until(kind, "web", "has its owner again (limit: 2 s)", |child| {
-                let owner = &child["metadata"]["ownerReferences"][0];
-                owner["uid"] == resource["metadata"]["uid"] && owner["controller"] == true
-            })
-            .await;
-        assert_eq!(
-            before["metadata"]["uid"], back["metadata"]["uid"],
-            "the same child"
-        );
-        assert_eq!(before["spec"], back["spec"]);
-    }
-}
-
-#[tokio::test]
-async fn a_child_given_to_a_foreign_owner_is_left_alone_and_reported() {
-    let env = TestEnv::start("given-away").await;
-    changes::apply_ready(&env, MEMCACHED, "cache", json!({"size": 1})).await;
-    // The owner must exist, or the garbage collector deletes what it owns.
-    let stranger = json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "stranger"},
-        "spec": {"selector": {"app": "stranger"}, "ports": [{"port": 80}]},
-    });
-    let stranger = env.apply(&stranger).await.expect("applied");
-    let owner = json!({
-        "apiVersion": "v1", "kind": "Service", "name": "stranger",
-        "uid": stranger["metadata"]["uid"], "controller": true,
-    });
-    let given = json!({"metadata": {"ownerReferences": [owner]}});
-    changes::patch(&env, DEPLOYMENT, "cache", given).await;
-    let resource = env.until_degraded(MEMCACHED, "cache", "NameConflict").await;
-    assert!(!is_ready(&resource));
-    let message = condition(&resource, "Degraded").expect("there")["message"].to_string();
-    assert!(message.contains("Service stranger"), "{message}");
-    let before = env.get(DEPLOYMENT, "cache").await.expect("still there");
-    assert_eq!(before["metadata"]["ownerReferences"], json!([owner]));
-    // Changes of the resource, and the retries every 15 s, leave the object alone, too.
-    changes::scale(&env, MEMCACHED, "cache", 3).await;
-    env.until(
-        MEMCACHED,
-        "cache",
-        "reported for the new generation, too",
-        |resource| resource["status"]["observedGeneration"] == resource["metadata"]["generation"],
-    )
-    .await;
-    let after = env.get(DEPLOYMENT, "cache").await.expect("still there");
-    let spec = |deployment: &Value| {
-        let metadata = &deployment["metadata"];
-        [
-            &metadata["uid"],
-            &metadata["generation"],
-            &metadata["ownerReferences"],
-        ]
-        .map(Clone::clone)
-    };
-    assert_eq!(spec(&before), spec(&after), "untouched");
-    // Once the name is free, the manager creates its child.
-    env.delete(DEPLOYMENT, "cache").await;
-    env.until_ready(MEMCACHED, "cache").await;
 }

@@ -1,6 +1,6 @@
 //! Commands that a user types, and what kubectl prints.
 
-use testkit::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, TestEnv};
+use testkit::{DEPLOYMENT, TestEnv};
 
 fn succeeds(env: &TestEnv, arguments: &[&str]) -> String {
     let output = env.kubectl(arguments);
@@ -103,23 +103,4 @@ async fn elasticweb_shows_its_image_and_with_wide_its_port() {
     );
     let service = succeeds(&env, &["get", "service", "elasticweb-sample"]);
     assert!(service.contains("8080:30003/TCP"), "{service}");
-}
-
-#[tokio::test]
-async fn kubectl_explains_the_fields_of_every_kind() {
-    let env = TestEnv::without_manager("explain").await;
-    for (kind, field) in [
-        (MEMCACHED, "size"),
-        (NGINX, "count"),
-        (ELASTIC_WEB, "singlePodsQPS"),
-        (HELLO_WORLD, "size"),
-    ] {
-        let path = format!("{}.spec.{field}", kind.plural);
-        let version = format!("--api-version={}", kind.api_version);
-        let text = succeeds(&env, &["explain", &path, &version]);
-        assert!(
-            text.contains("DESCRIPTION:") && text.contains("FIELD: "),
-            "{text}"
-        );
-    }
 }

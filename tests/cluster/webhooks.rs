@@ -3,11 +3,9 @@
 
 use std::process::Output;
 
-use devcluster::Environment;
 use quartet_operator::packaging::{kinds, sample};
 use serde_json::json;
 
-use crate::private::{self, Private};
 use crate::shared::{self, Turn};
 use testkit::{DEADLINE, Limit, MEMCACHED, TestEnv};
 
@@ -15,24 +13,7 @@ use testkit::{DEADLINE, Limit, MEMCACHED, TestEnv};
 /// these variables in its environment. The manager stops before the next turn.
 pub(crate) async fn test_env(test: &str, environment: &[(&str, &str)]) -> (Turn, TestEnv) {
     let turn = shared::WEBHOOKS.turn().await;
-    let env = test_env_on(turn.cluster.environment(), test, &[], environment).await;
-    (turn, env)
-}
-
-/// Like [`test_env`], with a cluster that no other test uses and more flags of the manager.
-pub(crate) async fn private_test_env(test: &str, flags: &[&str]) -> (Private, TestEnv) {
-    let private = private::cluster().await;
-    let env = test_env_on(private.cluster.environment(), test, flags, &[]).await;
-    (private, env)
-}
-
-async fn test_env_on(
-    cluster: Environment,
-    test: &str,
-    flags: &[&str],
-    environment: &[(&str, &str)],
-) -> TestEnv {
-    let mut env = TestEnv::on(cluster, test).await;
+    let mut env = TestEnv::on(turn.cluster.environment(), test).await;
     // A manager that stops leaves them as it found them.
     let is_new = env.api.get(CRD).await.is_err();
     if is_new {
@@ -44,15 +25,14 @@ async fn test_env_on(
         format!("https://127.0.0.1:{port}"),
         format!("--webhook-port={port}"),
     );
-    let own = ["--enable-webhooks=true", &port];
-    env.start_registered(&url, &[&own, flags].concat(), environment);
+    env.start_registered(&url, &["--enable-webhooks=true", &port], environment);
     let mut limit = Limit::new(DEADLINE);
     // kubectl finds kinds in the discovery, which changes a moment after they are served.
     while !are_called(&env).await || is_new && !env.kubectl(&["get", &all()]).status.success() {
         let failure = || format!("no webhooks: {}", env.log());
         limit.pause(failure).await;
     }
-    env
+    (turn, env)
 }
 
 /// Reports whether the API server calls the manager to convert every kind, and to validate.

@@ -1,6 +1,6 @@
 //! `make deploy` and `make undeploy` on a cluster with simulated nodes: all objects exist and are
 //! rolled out, a second deploy changes nothing, and undeploy removes everything. Then the cluster is
-//! as new, and takes the Helm release of `released`. In between, Helm takes over what make deployed.
+//! as new, and takes the Helm releases of `released`. In between, Helm takes over what make deployed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -83,7 +83,7 @@ fn tree(folder: &Path) -> Vec<u8> {
 async fn deploy_is_idempotent_undeploy_removes_all_and_a_release_keeps_what_it_must() {
     let private = private::cluster().await;
     deploy_and_undeploy(&private.cluster);
-    released::upgrade_roll_back_and_uninstall(&private).await;
+    released::of_teams(&private).await;
 }
 
 fn deploy_and_undeploy(cluster: &Cluster) {
