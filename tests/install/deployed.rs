@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::private;
 use crate::released;
-use crate::rendered::{kubectl, overlay, repository, scratch};
+use crate::rendered::{kubectl, kubectl_in, overlay, repository, scratch};
 
 const IMAGE: &str = "registry.example.com:5000/team/manager:v9";
 const NAMESPACE: &str = "quartet-operator-system";
@@ -46,10 +46,10 @@ impl Installation<'_> {
         said.concat()
     }
 
-    fn kubectl(&self, arguments: &[&str]) -> (bool, String) {
-        let run = self.cluster.kubectl(arguments).expect("kubectl runs");
-        let said = [run.stdout, run.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
-        (run.status.success(), said.concat())
+    #[track_caller]
+    fn kubectl(&self, arguments: &[&str]) {
+        let run = kubectl_in(&self.cluster.environment(), arguments, &[]);
+        run.expect("kubectl succeeds");
     }
 
     /// Returns the object as the API server stores it.
@@ -101,8 +101,7 @@ fn deploy_and_undeploy(cluster: &Cluster) {
         NAMESPACE,
         "--timeout=300s",
     ];
-    let (rolled_out, said) = here.kubectl(&rollout);
-    assert!(rolled_out, "{said}");
+    here.kubectl(&rollout);
 
     let objects = overlay("default");
     let versions = || -> Vec<Value> {
@@ -163,8 +162,7 @@ fn deploy_and_undeploy(cluster: &Cluster) {
     let kinds: Vec<_> = crds
         .filter_map(|it| it["metadata"]["name"].as_str())
         .collect();
-    let (listed, said) = here.kubectl(&["get", &kinds.join(","), "--all-namespaces"]);
-    assert!(listed, "{said}");
+    here.kubectl(&["get", &kinds.join(","), "--all-namespaces"]);
     here.make("undeploy");
     for object in &objects {
         assert_eq!(here.get(object), None);

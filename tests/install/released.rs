@@ -10,7 +10,7 @@ use testkit::{DEADLINE, Limit, Manager};
 
 use crate::helm::{answer, helm, value_file};
 use crate::private::Private;
-use crate::rendered::{kubectl, repository, scratch};
+use crate::rendered::{kubectl_in, repository, scratch};
 
 const NAMESPACE: &str = "quartet-operator-system";
 const CRD: &str = "memcacheds.cache.example.com";
@@ -40,15 +40,7 @@ impl Cluster {
     }
 
     fn kubectl(&self, arguments: &[&str]) -> Result<String, String> {
-        let mut kubectl = kubectl();
-        kubectl.envs(self.environment.variables()).args(arguments);
-        let run = kubectl.output().expect("kubectl runs");
-        let [said, failed] =
-            [run.stdout, run.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
-        match run.status.success() {
-            true => Ok(said),
-            false => Err(failed),
-        }
+        kubectl_in(&self.environment, arguments, &[])
     }
 
     #[track_caller]
@@ -63,17 +55,12 @@ impl Cluster {
         serde_json::from_str(&self.must(&arguments)).expect("JSON")
     }
 
-    fn apply(&self, name: &str, object: &Value) -> Result<String, String> {
-        let file = scratch(&format!("released-{name}")).join("object.json");
-        fs::write(&file, object.to_string()).expect("written");
-        let file = file.to_str().expect("UTF-8");
-        self.kubectl(&["apply", "--server-side", "-f", file])
-    }
-
-    async fn until_applied(&self, name: &str, object: &Value) {
+    async fn until_applied(&self, object: &Value) {
         let mut limit = Limit::new(DEADLINE);
         // For a moment the API server still calls deleted webhooks and does not serve new CRDs.
-        while let Err(refused) = self.apply(name, object) {
+        let apply = ["apply", "--server-side", "-f", "-"];
+        let objects = std::slice::from_ref(object);
+        while let Err(refused) = kubectl_in(&self.environment, &apply, objects) {
             limit.pause(|| refused).await;
         }
     }
@@ -122,7 +109,7 @@ pub(crate) async fn of_teams(private: &Private) {
     let ready = ["--force-conflicts", "--wait", "--timeout=300s"];
     for teams in [&["team-a"][..], &["team-a", "team-c"]] {
         let values = json!({"watchNamespaces": teams});
-        here.helm(&[install, ready].concat(), &values);
+        here.helm(&[&install[..], &ready].concat(), &values);
         a_manager_of(teams, &here, private).await;
         here.helm(&["uninstall", "quartet", "--wait"], &Value::Null);
         here.must(&["get", CRD, "sessions", "-n", "team-a"]);
@@ -145,7 +132,7 @@ async fn a_manager_of(teams: &[&str], here: &Cluster, private: &Private) {
         &unconverted.to_string(),
     ]);
     for team in teams.iter().chain(&["team-b"]) {
-        here.until_applied(team, &memcached(team)).await;
+        here.until_applied(&memcached(team)).await;
     }
     let account = "quartet-operator-controller-manager";
     let token = here.must(&["create", "token", account, "-n", NAMESPACE]);

@@ -1,8 +1,7 @@
 //! Two versions of one object on a real API server: objects written in one version are read in the
 //! other, and fields that only the new one has are kept over edits in the original version.
 
-use quartet_operator::api::DATA_ANNOTATION;
-use quartet_operator::kinds::{elasticweb, memcached};
+use quartet_operator::kinds::memcached;
 use quartet_operator::packaging::{kinds, sample};
 use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
@@ -12,7 +11,6 @@ use crate::shared::BOTH_VERSIONS;
 use crate::webhooks::number_of_pods;
 
 const MEMCACHED: &Kind = &memcached::KIND;
-const ELASTIC_WEB: &Kind = &elasticweb::KIND;
 
 fn in_spoke(kind: &Kind, name: &str) -> String {
     path(kind, &kind.spoke, "default", name)
@@ -96,26 +94,6 @@ async fn an_object_written_in_one_version_is_read_in_the_other() {
         json!({"replicas": 6, "memory": 128, "threads": 2, "service": {"enabled": true}});
     assert_eq!(read["spec"], expected);
     assert!(read["metadata"]["annotations"].is_null(), "{read:#}");
-
-    // Through the new version: the original version's fields follow.
-    let name = "elasticweb-sample";
-    let sample = sample::sample(ELASTIC_WEB, &ELASTIC_WEB.spoke).expect("a sample");
-    let spokes = collection(ELASTIC_WEB, &ELASTIC_WEB.spoke, "default");
-    env.create(&spokes, &sample).await.expect("created");
-    let patch = json!({"spec": {"capacity": {"targetQPS": 800}, "service": {"nodePort": 30099, "port": 81}}});
-    env.merge(&in_hub(ELASTIC_WEB, name), patch)
-        .await
-        .expect("patched");
-    let read = env
-        .get(&in_spoke(ELASTIC_WEB, name))
-        .await
-        .expect("the object");
-    let expected = json!({"image": "docker.io/library/nginx:1.28.3-alpine", "port": 30099, "singlePodsQPS": 800, "totalQPS": 800});
-    assert_eq!(read["spec"], expected);
-    let annotations = read["metadata"]["annotations"]
-        .as_object()
-        .expect("annotations");
-    assert_eq!(annotations.keys().collect::<Vec<_>>(), [DATA_ANNOTATION]);
 
     // kubectl scale in each version changes the same number.
     for version in [&MEMCACHED.spoke, &MEMCACHED.hub] {

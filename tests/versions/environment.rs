@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 use devcluster::{Cluster, Component, Options};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use quartet_operator::kinds::OPERATORS;
-use quartet_operator::operators::{DEPLOYMENT, Owned, SERVICE};
+use quartet_operator::operators::{
+    Child, DEPLOYMENT, Operator, Owned, Resource, SERVICE, Settings, ValidationError,
+};
 use quartet_operator::packaging::{kinds, sample};
+use quartet_versions::conversion::hub_spec;
 use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 use testkit::{Answer, ApiServer, Limit, Manager, Retries};
@@ -288,6 +291,29 @@ pub(crate) fn crd_path(kind: &Kind) -> String {
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}.{}",
         kind.plural, kind.group
     )
+}
+
+/// The children of a resource with this spec.
+///
+/// # Errors
+/// The manager rejects the spec.
+pub(crate) fn children(
+    operator: &dyn Operator,
+    version: &Version,
+    spec: &Value,
+) -> Result<Vec<Child>, ValidationError> {
+    let kind = operator.kind();
+    let resource = Resource {
+        namespace: "default".to_owned(),
+        name: "a".to_owned(),
+        uid: "1".to_owned(),
+        generation: 1,
+        api_version: kind.api_version(version),
+        spec: hub_spec(kind, version, spec, None),
+        status: Default::default(),
+        paused: None,
+    };
+    operator.desired(&resource, &Settings::default())
 }
 
 /// Returns the path of all objects of a kind in every namespace.

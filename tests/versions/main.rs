@@ -17,6 +17,7 @@ mod original;
 mod outage;
 mod previous;
 mod refused_specs;
+mod schema;
 mod shared;
 mod upgrade;
 mod versions_change;
