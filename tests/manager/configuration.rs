@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::process::{Kubeconfig, ended_by, logged, output};
+use crate::process::{Kubeconfig, output};
 
 /// Runs the manager with an invalid configuration and returns its error. No port is bound.
 fn refusal(arguments: &[&str], environment: &[(&str, &str)]) -> String {
@@ -102,26 +102,6 @@ fn an_empty_variable_is_an_unset_one_for_every_flag() {
     let said = refusal(&[], &environment);
     let missing = "set KUBECONFIG or pass --kubeconfig";
     assert!(said.contains(missing), "{said}");
-}
-
-#[tokio::test]
-async fn a_scaffolded_manifest_works_with_only_its_image_changed() {
-    let flags = [
-        "--leader-elect=false",
-        "--enable-http2=false",
-        "--zap-devel=true",
-        "--zap-encoder=json",
-        "--zap-log-level=info",
-        "--zap-stacktrace-level=error",
-        "--zap-time-encoding=rfc3339",
-    ];
-    let manager = Kubeconfig::for_nobody();
-    let manager = manager.start(&flags, &[]);
-    for flag in ["\"--zap-stacktrace-level\"", "\"--zap-time-encoding\""] {
-        logged(&manager, &[flag, "has no effect"]).await;
-    }
-    assert_eq!(manager.get("health probes", "/healthz").await.0, 200);
-    assert_eq!(ended_by(manager, "-TERM").await.0, Some(0));
 }
 
 #[test]
