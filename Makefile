@@ -299,13 +299,6 @@ test-previous: ## Test upgrade and downgrade under load with the previous releas
 	$(CARGO_TARGET_DIR)/debug/devcluster run -- \
 		cargo test --locked --workspace --test versions rolling_updates_between_releases -- --ignored --nocapture
 
-.PHONY: capture-previous
-capture-previous: ## Write the objects of the previous release, for the tests.
-	$(CARGO_BUILD) --bin devcluster --bin manager
-	hack/previous.sh >/dev/null
-	$(CARGO_TARGET_DIR)/debug/devcluster run -- \
-		cargo test --locked --workspace --test versions the_state_that_the_previous_release_leaves -- --ignored --nocapture
-
 # etcd, kwok and the links of the current Kubernetes, then those of the oldest one over them.
 KUBE_OLDEST = $(abspath $(CARGO_TARGET_DIR))/kube-oldest
 .PHONY: test-oldest

@@ -52,7 +52,7 @@ if ! [[ $jobs =~ ^[1-9][0-9]{0,2}$ && $again =~ ^[0-9]{1,3}$ ]]; then
 fi
 # Those that take longest and those that wait start first; those that compute fill the rest.
 first=(versions cluster faults election install rollout hostile certificates
-    explorer quartet_operator quartet_runtime components command bundle schema)
+    explorer quartet_operator quartet_runtime components command bundle)
 
 plan=$(mktemp -d)
 declare -A running=() # binary by process

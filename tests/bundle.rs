@@ -35,33 +35,6 @@ fn the_validators_of_operator_sdk_and_opm_report_nothing() {
     assert!(run.status.success(), "{said}");
 }
 
-/// The validators report warnings.
-#[test]
-fn a_bundle_with_a_warning_is_rejected() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bundle-with-a-warning");
-    let _ = std::fs::remove_dir_all(&folder);
-    let copied = Command::new("cp")
-        .arg("-r")
-        .args([repository().join("bundle"), folder.clone()])
-        .status()
-        .expect("cp runs");
-    assert!(copied.success());
-    let csv = folder.join("manifests/quartet-operator.clusterserviceversion.yaml");
-    let text = std::fs::read_to_string(&csv).expect("a CSV");
-    let lines = text.lines().filter(|line| !line.contains("minKubeVersion"));
-    let without: String = lines.map(|line| format!("{line}\n")).collect();
-    assert_ne!(without, text);
-    std::fs::write(&csv, without).expect("written");
-    let run = Command::new(repository().join("hack/bundle-validate.sh"))
-        .arg(&folder)
-        .arg("") // no catalog
-        .output()
-        .expect("hack/bundle-validate.sh runs");
-    let said = String::from_utf8_lossy(&run.stderr);
-    assert!(!run.status.success(), "{said}");
-    assert!(said.contains("minKubeVersion"), "{said}");
-}
-
 #[test]
 fn the_bundle_in_the_catalog_is_what_opm_renders_of_the_folder() {
     let catalog = rendered(&["catalog"]);
@@ -122,26 +95,6 @@ fn make(arguments: &[&str]) -> (bool, String) {
 fn assert_made(arguments: &[&str]) {
     let (made, said) = make(arguments);
     assert!(made, "{said}");
-}
-
-/// Returns the output of `diff` on two folders.
-fn difference(one: &Path, other: &Path) -> String {
-    let run = Command::new("diff").arg("-ru").args([one, other]).output();
-    String::from_utf8_lossy(&run.expect("diff runs").stdout).into_owned()
-}
-
-#[test]
-fn make_bundle_and_make_catalog_write_what_is_committed() {
-    let folder = scratch("again");
-    for target in ["bundle", "catalog"] {
-        let output = folder.join(target);
-        let variable = format!("{}_DIR={}", target.to_uppercase(), output.display());
-        assert_made(&[target, &variable]);
-        assert_eq!(difference(&repository().join(target), &output), "");
-        let dockerfile = format!("{target}.Dockerfile");
-        let read = |folder: &Path| std::fs::read_to_string(folder.join(&dockerfile));
-        assert_eq!(read(&folder).unwrap(), read(repository()).unwrap());
-    }
 }
 
 #[test]

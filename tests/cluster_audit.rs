@@ -7,10 +7,9 @@ mod granted;
 #[path = "support/trusted/mod.rs"]
 mod trusted;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use testkit::{Request, audit};
+use testkit::audit;
 
 /// Set by `hack/test.sh` if no test was left out.
 const WHOLE_RUN: &str = "WHOLE_TEST_RUN";
@@ -51,68 +50,15 @@ fn every_ready_status_was_true_when_it_was_written() {
     assert!(violations.is_empty(), "{violations:#?}");
 }
 
-/// Returns the requests of managers in these logs.
-fn requests(logs: &[PathBuf]) -> Vec<Request> {
-    let requests: Vec<_> = logs
-        .iter()
-        .flat_map(|log| audit::requests(log, None))
-        .collect();
-    assert!(
-        !requests.is_empty(),
-        "no manager ran before: run the whole of `make test`"
-    );
-    requests
-}
-
 /// Only on the API server that the tests share: on the others, managers migrate objects and
 /// register URLs with administrator permissions.
 #[test]
 fn the_managers_used_exactly_the_permissions_that_they_have() {
-    let requests = requests(&[environment().audit_log]);
-    let mut counts: BTreeMap<_, usize> = BTreeMap::new();
-    for Request {
-        verb,
-        group,
-        resource,
-        ..
-    } in &requests
-    {
-        *counts
-            .entry(format!("{verb} {resource}.{group}"))
-            .or_default() += 1;
-    }
-    println!("{counts:#?}");
-    assert_eq!(granted::used(&requests), granted::granted(granted::CORE));
-}
-
-#[test]
-fn only_own_services_that_are_no_longer_desired_were_deleted() {
-    let requests = requests(&logs());
-    let deletes: Vec<_> = requests
-        .iter()
-        .filter(|request| request.verb.starts_with("delete"))
-        .collect();
-    println!("{} deletes in {} requests", deletes.len(), requests.len());
+    let requests = audit::requests(&environment().audit_log, None);
+    let is_whole = !requests.is_empty();
     assert!(
-        !deletes.is_empty(),
-        "no Service was deleted: run the whole of `make test`"
+        is_whole,
+        "no manager ran before: run the whole of `make test`"
     );
-    for delete in deletes {
-        // Rejected before the body was read (401, 403, 429, or a manager killed while it sent the
-        // body): the API server logs no body then, and deletes nothing.
-        let options = delete.request_body();
-        if options.is_null() && delete.code >= 400 {
-            println!("rejected before reading: {delete:?}");
-            continue;
-        }
-        let conditions = &options["preconditions"];
-        let is_exact = conditions["resourceVersion"].is_string();
-        let may = match delete.resource.as_str() {
-            "services" => is_exact && conditions["uid"].is_string(),
-            // Of a manager outside the cluster, which registered its URL.
-            "validatingwebhookconfigurations" => is_exact,
-            _ => false,
-        };
-        assert!(may && delete.verb == "delete", "{delete:?}");
-    }
+    assert_eq!(granted::used(&requests), granted::granted(granted::CORE));
 }

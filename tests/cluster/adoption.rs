@@ -73,12 +73,16 @@ impl Left {
         changes::patch(env, self.kind, &self.name, resumed).await;
     }
 
-    /// Panics unless all children are adopted and their pods were replaced once.
-    async fn assert_all_adopted(&self, env: &TestEnv) {
+    async fn assert_adopted(&self, env: &TestEnv) {
         for (of, before) in &self.children {
             let after = env.get(*of, &self.name).await.expect("still there");
             assert_adopted(before, &after);
         }
+    }
+
+    /// Panics unless all children are adopted and their pods were replaced once.
+    async fn assert_all_adopted(&self, env: &TestEnv) {
+        self.assert_adopted(env).await;
         let uid = &self.children[0].1["metadata"]["uid"];
         let sets = env.list(REPLICA_SET).await;
         let of_it = sets
@@ -100,17 +104,11 @@ async fn children_of_the_original_operators_are_adopted_unchanged() {
         left.push(create(&env, kind, 30050).await);
     }
     // With the original operators, users changed an image this way; a user has also scaled.
-    let edits = [
-        vec![
-            "set",
-            "image",
-            "deployment/elasticweb-sample",
-            "elastic-app=nginx:1.18",
-        ],
-        vec!["scale", "deployment/helloworld-sample", "--replicas=1"],
-    ];
-    for edit in edits {
-        let output = env.kubectl(&edit);
+    for edit in [
+        "set image deployment/elasticweb-sample elastic-app=nginx:1.18",
+        "scale deployment/helloworld-sample --replicas=1",
+    ] {
+        let output = env.kubectl(&edit.split(' ').collect::<Vec<_>>());
         assert!(output.status.success(), "{edit:?}: {output:?}");
     }
     let web = |deployment: &Value| {
@@ -131,10 +129,7 @@ async fn children_of_the_original_operators_are_adopted_unchanged() {
     for one in &left {
         // The web's image was changed by hand, which had already replaced its pods.
         if one.kind.kind == "ElasticWeb" {
-            for (of, before) in &one.children {
-                let after = env.get(*of, &one.name).await.expect("still there");
-                assert_adopted(before, &after);
-            }
+            one.assert_adopted(&env).await;
         } else {
             one.assert_all_adopted(&env).await;
         }

@@ -26,13 +26,6 @@ pub(crate) const CORE: &[&str] = &[
 /// SubjectAccessReviews for readers of the metrics; these reviews have no namespace.
 pub(crate) const METRICS_AUTH: &str = "rbac/metrics_auth_role.yaml";
 
-/// The additional roles of `--cert-mode=self-managed`.
-#[allow(dead_code)] // unused by the test of the whole run
-pub(crate) const SELF_MANAGED: &[&str] = &[
-    "rbac-self-managed/webhook_registration_role.yaml",
-    "rbac-self-managed/webhook_certificate_role.yaml",
-];
-
 /// Permissions that no request uses: an OpenShift admission plugin requires them on each of our
 /// kinds.
 const NEVER_SEEN: (&str, &str) = ("/finalizers", "update");

@@ -1,11 +1,10 @@
-//! The life of a resource: create, scale, change, delete, create again.
+//! The life of a resource: create, change, delete.
 
 use serde_json::{Value, json};
 
 use crate::changes;
 use testkit::{
-    DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NAMESPACE, NGINX, POD, SERVICE, TestEnv,
-    is_ready,
+    DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NAMESPACE, NGINX, SERVICE, TestEnv,
 };
 
 fn elastic_web(port: i32, single: i32, total: i32) -> Value {
@@ -59,36 +58,6 @@ async fn a_resource_of_each_kind_becomes_a_running_deployment_and_reports_it() {
             kind.kind == "ElasticWeb",
             "only ElasticWeb has a Service"
         );
-    }
-}
-
-#[tokio::test]
-async fn scaling_to_one_three_zero_and_two_is_applied_each_time() {
-    let env = TestEnv::start("scale").await;
-    changes::apply_ready(&env, MEMCACHED, "scaled", json!({"size": 1})).await;
-    for size in [3, 0, 2] {
-        changes::scale(&env, MEMCACHED, "scaled", size).await;
-        let resource = env
-            .until(
-                MEMCACHED,
-                "scaled",
-                &format!("Ready with {size} pods"),
-                |resource| {
-                    is_ready(resource)
-                        && resource["status"]["readyReplicas"].as_i64().unwrap_or(0) == size
-                        && resource["status"]["nodes"]
-                            .as_array()
-                            .is_some_and(|nodes| nodes.len() as i64 == size)
-                },
-            )
-            .await;
-        assert_eq!(resource["spec"]["size"], size);
-        let pods = env.list(POD).await;
-        let live = pods
-            .iter()
-            .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
-            .count();
-        assert_eq!(live as i64, size);
     }
 }
 

@@ -14,7 +14,6 @@ mod field_conflicts;
 mod flux;
 mod granted;
 mod large_objects;
-mod liar;
 mod lifecycle;
 mod metrics;
 mod model;

@@ -67,13 +67,6 @@ async fn metrics_are_served_to_authorized_clients_and_no_token_is_logged() {
 
     assert_eq!(get_metrics(&address, None).0, 401);
     assert_eq!(get_metrics(&address, Some("not-a-token")).0, 401);
-    let (header_and_claims, _) = reader.rsplit_once('.').expect("a JWT");
-    let forged = format!("{header_and_claims}.c2lnbmF0dXJl");
-    assert_eq!(
-        get_metrics(&address, Some(&forged)).0,
-        401,
-        "an invalid signature"
-    );
     let (code, body) = get_metrics(&address, Some(&stranger));
     assert_eq!(code, 403);
     let name = format!("system:serviceaccount:{}:stranger", env.namespace);
@@ -88,7 +81,7 @@ async fn metrics_are_served_to_authorized_clients_and_no_token_is_logged() {
     let kubeconfig = std::fs::read_to_string(env.kubeconfig()).expect("a kubeconfig");
     let kubeconfig: Value = serde_saphyr::from_str(&kubeconfig).expect("YAML");
     let token = kubeconfig["users"][0]["user"]["token"].as_str();
-    for secret in [token.expect("a token"), &reader, &stranger, &forged] {
+    for secret in [token.expect("a token"), &reader, &stranger] {
         assert!(!log.contains(secret), "a secret is in the log");
     }
     assert!(!log.contains("PRIVATE KEY"), "a key is in the log");

@@ -1,147 +1,107 @@
-//! The alerts and dashboards on a real Prometheus: promtool evaluates each rule on series that make
-//! it fire and on series that do not, and every metric and label of a query must exist in what a
-//! running manager exports.
-
-mod examples;
-mod files;
-mod prometheus;
+//! The alerts and dashboards, read by a real promtool: it evaluates each alert on series that make it fire
+//! and on series that do not, and parses each query of a dashboard. That their metrics and labels are
+//! those of a running manager is tested beside the files, and in `tests/manager`.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
-use devcluster::Component;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use quartet_operator::names::METRICS_SERVICE;
-use serde_json::json;
+use serde_json::{Value, json};
+use testkit::built;
 
-use self::examples::{examples, promtool_tests};
-use self::files::{DASHBOARDS, Dashboard, alerts, rule_file};
-use self::prometheus::{DEADLINE, Prometheus, promtool};
-use crate::webhooks;
-use testkit::{Limit, MEMCACHED, load_factor};
+/// The label matchers of every dashboard query.
+const SELECTION: &str = r#"job=~"$job",namespace=~"$namespace",pod=~"$pod""#;
 
-/// The poll interval.
-const POLL: Duration = Duration::from_millis(100);
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"))
+}
 
-/// Several scrapes, which are one second apart.
-const SETTLED: Duration = Duration::from_secs(4);
+/// Returns the rules in the format of a Prometheus rule file.
+fn alerts() -> Value {
+    let rules: Value = serde_saphyr::from_str(&read("config/prometheus/rules.yaml")).expect("YAML");
+    rules["spec"].clone()
+}
 
-/// Creates an empty folder for this test.
-fn folder(test: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("monitoring-{test}"));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
+/// Returns a rule for every query of every dashboard, in the same format.
+fn queries() -> Value {
+    let mut rules = Vec::new();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/grafana");
+    for entry in std::fs::read_dir(folder).expect("dashboards") {
+        let text = std::fs::read_to_string(entry.expect("an entry").path()).expect("a text");
+        let dashboard: Value = serde_json::from_str(&text).expect("a dashboard");
+        let panels = dashboard["panels"].as_array().expect("panels").iter();
+        let targets = panels.filter_map(|panel| panel["targets"].as_array());
+        for target in targets.flatten() {
+            let query = target["expr"].as_str().expect("a query");
+            let query = query
+                .replace(SELECTION, &format!("job=\"{METRICS_SERVICE}\""))
+                .replace("$__rate_interval", "1m");
+            rules.push(json!({"record": format!("query:{}", rules.len()), "expr": query}));
+        }
+    }
+    assert!(rules.len() > 30, "{rules:?}");
+    json!({"groups": [{"name": "dashboards", "rules": rules}]})
+}
+
+/// Returns the file for `promtool test rules` that evaluates the alerts on every example.
+fn tests(examples: &[Value]) -> Value {
+    let mut tests = Vec::new();
+    for example in examples {
+        let alert = example["alert"].as_str().expect("a name");
+        let firing = format!("count(ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"}})");
+        for (how, expected) in [
+            ("fires", json!([{"labels": "{}", "value": 1}])),
+            ("rests", json!([])),
+        ] {
+            let series = example[how].as_object().expect("series").iter();
+            let series = series.map(|(name, values)| {
+                let name = name.replace("JOB", &format!("job=\"{METRICS_SERVICE}\""));
+                json!({"series": name, "values": values})
+            });
+            tests.push(json!({
+                "name": format!("{alert} {how}"),
+                "interval": "1m",
+                "input_series": series.collect::<Vec<_>>(),
+                "promql_expr_test": [{"expr": firing, "eval_time": example["at"], "exp_samples": expected}],
+            }));
+        }
+    }
+    json!({"rule_files": ["alerts.json"], "evaluation_interval": "1m", "tests": tests})
+}
+
+fn promtool(folder: &Path, arguments: &[&str]) {
+    let run = Command::new(built("hack/prometheus").join("promtool"))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .expect("promtool runs");
+    let said = [run.stdout, run.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(run.status.success(), "promtool {arguments:?}: {said}");
+    println!("{said}");
 }
 
 #[test]
 fn every_alert_fires_when_it_should_and_only_then() {
-    let examples = examples();
-    let tried = examples.iter().filter_map(|it| it["alert"].as_str());
-    let tried: BTreeSet<_> = tried.map(str::to_owned).collect();
-    let all: BTreeSet<_> = alerts().into_iter().map(|(name, _)| name).collect();
+    let text = include_str!("monitoring/examples.yaml");
+    let examples: Vec<Value> = serde_saphyr::from_str(text).expect("a list of examples");
+    let alerts = alerts();
+    let tried: BTreeSet<_> = examples.iter().map(|it| it["alert"].as_str()).collect();
+    let rules = alerts["groups"][0]["rules"].as_array().expect("rules");
+    let all: BTreeSet<_> = rules.iter().map(|it| it["alert"].as_str()).collect();
     assert_eq!(tried, all);
-    let folder = folder("rules");
-    std::fs::write(folder.join("rules.json"), rule_file().to_string()).unwrap();
-    let tests = promtool_tests("rules.json", METRICS_SERVICE);
-    std::fs::write(folder.join("tests.json"), tests.to_string()).unwrap();
-    promtool(&folder, &["check", "rules", "--lint-fatal", "rules.json"]);
-    promtool(&folder, &["test", "rules", "tests.json"]);
-}
-
-#[tokio::test]
-async fn every_metric_of_a_rule_or_dashboard_is_exported() {
-    let folder = folder("queries");
-    let election = ["--leader-elect", "--leader-election-namespace=default"];
-    let (private, mut env) = webhooks::private_test_env("monitoring", &election).await;
-    let target = env.manager().address_of("metrics").await;
-    let prometheus = Prometheus::start(&folder, METRICS_SERVICE, &target);
-    prometheus.ready().await;
-    make_failing_conversions(&env.manager().address_of("webhooks").await).await;
-    // A resource that becomes Ready, and one that is Degraded: its child's name is taken by another
-    // owner.
-    let labels = json!({"app": "taken"});
-    let taken = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "taken"},
-        "spec": {"selector": {"matchLabels": labels}, "template": {
-            "metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "nginx"}]},
-        }},
-    });
-    let degraded = json!({
-        "apiVersion": "proxy.example.com/v1", "kind": "Nginx",
-        "metadata": {"name": "taken"}, "spec": {"replicas": 1},
-    });
-    let ready = MEMCACHED.object("ready", json!({"size": 3}));
-    for object in [ready, taken, degraded] {
-        env.apply(&object).await.expect("accepted");
-    }
-    let dashboards = DASHBOARDS.map(Dashboard::read);
-    let panels: BTreeSet<String> = dashboards
-        .iter()
-        .flat_map(Dashboard::queries)
-        .map(|query| query.expression_for_all())
-        .collect();
-    let rules = alerts().into_iter().map(|(_, expression)| expression);
-    let selectors: BTreeSet<String> = rules
-        .chain(panels.iter().cloned())
-        .flat_map(|query| prometheus.selectors(&query))
-        .collect();
-    assert!(selectors.len() > 30, "{selectors:?}");
-
-    let (began, mut limit) = (Instant::now(), Limit::new(DEADLINE));
-    let mut missing: BTreeSet<String> = selectors.into_iter().chain(panels).collect();
-    let (mut found, mut tried, mut is_up) = (began, 0, true);
-    while !missing.is_empty() {
-        assert!(!limit.is_over(), "no series for {missing:#?}");
-        tokio::time::sleep(POLL).await;
-        let before = missing.len();
-        missing.retain(|query| prometheus.series(query) == 0);
-        tried += 1;
-        if missing.len() < before {
-            (found, tried) = (Instant::now(), 0);
-        }
-        // The other metrics need failed requests and watches. They come last: a leader that cannot
-        // renew its lease exits.
-        let is_settled = found.elapsed() > SETTLED.mul_f64(load_factor());
-        if is_up && is_settled && tried >= 3 {
-            println!("metrics of failures: {missing:#?}");
-            private.cluster.kill(Component::ApiServer);
-            is_up = false;
-        }
-    }
-    println!(
-        "every query has series after {} ms",
-        began.elapsed().as_millis()
-    );
-}
-
-/// Makes two conversions that fail: of an unknown kind, and of an object whose annotations have no
-/// space for the fields of the other version.
-async fn make_failing_conversions(webhooks: &str) {
-    let uri = format!("https://{webhooks}").parse().expect("a URL");
-    let mut config = kube::Config::new(uri);
-    config.accept_invalid_certs = true;
-    let client = kube::Client::try_from(config).expect("a client");
-    let crowded = json!({
-        "apiVersion": "cache.example.com/v1", "kind": "Memcached",
-        "metadata": {"name": "crowded", "annotations": {"a": "x".repeat(262_100)}},
-        "spec": {"replicas": 1, "memory": 128},
-    });
-    let unknown =
-        json!({"apiVersion": "example.com/v1", "kind": "Unknown", "metadata": {"name": "x"}});
-    for (object, desired) in [
-        (crowded, "cache.example.com/v1alpha1"),
-        (unknown, "example.com/v2"),
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("monitoring");
+    std::fs::create_dir_all(&folder).unwrap();
+    for (file, content) in [
+        ("tests.json", tests(&examples)),
+        ("queries.json", queries()),
+        ("alerts.json", alerts),
     ] {
-        let review = json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
-            "request": {"uid": "1", "desiredAPIVersion": desired, "objects": [object]},
-        });
-        let request = http::Request::post("/convert")
-            .header("Content-Type", "application/json")
-            .body(review.to_string().into_bytes())
-            .expect("a request");
-        client.request_text(request).await.expect("a response");
+        std::fs::write(folder.join(file), content.to_string()).unwrap();
     }
+    promtool(&folder, &["check", "rules", "--lint-fatal", "alerts.json"]);
+    promtool(&folder, &["check", "rules", "queries.json"]);
+    promtool(&folder, &["test", "rules", "tests.json"]);
 }

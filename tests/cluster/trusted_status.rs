@@ -1,6 +1,6 @@
 //! `Ready=True` is reported only for a generation whose children are stored as desired. Cases: a
-//! third-party webhook that rejects children, children whose deletion is blocked by a finalizer, a
-//! paused Deployment. Each recovers.
+//! third-party webhook that rejects children, and children whose deletion is blocked by a finalizer. Each
+//! recovers.
 
 use std::time::{Duration, Instant};
 
@@ -156,31 +156,4 @@ async fn a_child_whose_deletion_is_blocked_is_not_ready_until_it_is_recreated() 
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(container["image"], "nginx:1.28");
     }
-}
-
-#[tokio::test]
-async fn a_paused_deployment_is_reported_by_name_until_it_is_resumed() {
-    let env = TestEnv::start("paused-deployment").await;
-    env.apply(&web("web", "nginx:1.17.1", 30075))
-        .await
-        .expect("applied");
-    env.until_ready(ELASTIC_WEB, "web").await;
-    let paused = env.kubectl(&["rollout", "pause", "deployment/web"]);
-    assert!(paused.status.success());
-    env.apply(&web("web", "nginx:1.28", 30075))
-        .await
-        .expect("applied");
-    let resource = (ELASTIC_WEB, "web");
-    let (object, _) = env
-        .until_not_ready_for(resource, "DeploymentPaused", SOON)
-        .await;
-    assert!(is_degraded(&object), "{object:#}");
-    assert_eq!(
-        condition(&object, "Degraded").expect("there")["reason"],
-        "DeploymentPaused"
-    );
-    let resumed = env.kubectl(&["rollout", "resume", "deployment/web"]);
-    assert!(resumed.status.success());
-    let object = env.until_ready(ELASTIC_WEB, "web").await;
-    assert!(!is_degraded(&object), "{object:#}");
 }

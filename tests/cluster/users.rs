@@ -1,125 +1,63 @@
 //! Commands that a user types, and what kubectl prints.
 
-use testkit::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, TestEnv};
+use testkit::{DEPLOYMENT, TestEnv};
 
-fn succeeds(env: &TestEnv, arguments: &[&str]) -> String {
-    let output = env.kubectl(arguments);
+/// Runs kubectl as it is typed, with files of `config/samples`; returns what it prints.
+fn kubectl(env: &TestEnv, line: &str) -> String {
+    let samples = concat!("-f ", env!("CARGO_MANIFEST_DIR"), "/config/samples/");
+    let line = line.replace("-f ", samples);
+    let output = env.kubectl(&line.split(' ').collect::<Vec<_>>());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success(),
-        "{arguments:?}: {text}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {text}{error}");
     text
 }
 
-fn sample(name: &str) -> String {
-    format!("{}/config/samples/{name}", env!("CARGO_MANIFEST_DIR"))
+/// Returns the first words of a line of a table.
+fn words(table: &str, line: usize, count: usize) -> Vec<&str> {
+    let line = table.lines().nth(line).expect("a line");
+    line.split_whitespace().take(count).collect()
 }
 
 #[tokio::test]
 async fn the_commands_of_the_original_tutorials_work() {
     let env = TestEnv::start("users").await;
-    succeeds(
-        &env,
-        &["apply", "-f", &sample("cache_v1alpha1_memcached.yaml")],
-    );
-    succeeds(&env, &["apply", "-f", &sample("proxy_v1alpha1_nginx.yaml")]);
-    succeeds(
-        &env,
-        &[
-            "wait",
-            "--for=condition=Ready",
-            "--timeout=300s",
-            "memcached/memcached-sample",
-        ],
-    );
-    let table = succeeds(&env, &["get", "memcached"]);
-    let header: Vec<_> = table
-        .lines()
-        .next()
-        .expect("a header")
-        .split_whitespace()
-        .collect();
-    assert_eq!(header, ["NAME", "DESIRED", "READY", "AVAILABLE", "AGE"]);
-    let row: Vec<_> = table
-        .lines()
-        .nth(1)
-        .expect("a row")
-        .split_whitespace()
-        .take(4)
-        .collect();
-    assert_eq!(row, ["memcached-sample", "3", "3", "True"]);
-    let yaml = succeeds(&env, &["get", "nginx/nginx-sample", "-o", "yaml"]);
+    kubectl(&env, "apply -f cache_v1alpha1_memcached.yaml");
+    kubectl(&env, "apply -f proxy_v1alpha1_nginx.yaml");
+    let wait = "wait --for=condition=Ready --timeout=300s";
+    kubectl(&env, &format!("{wait} memcached/memcached-sample"));
+    let table = kubectl(&env, "get memcached");
+    let header = ["NAME", "DESIRED", "READY", "AVAILABLE", "AGE"];
+    assert_eq!(words(&table, 0, 6), header);
+    let row = ["memcached-sample", "3", "3", "True"];
+    assert_eq!(words(&table, 1, 4), row);
+    let yaml = kubectl(&env, "get nginx/nginx-sample -o yaml");
     assert!(yaml.contains("count: 3"), "{yaml}");
-    succeeds(
-        &env,
-        &["scale", "memcached", "memcached-sample", "--replicas=5"],
-    );
+    kubectl(&env, "scale memcached memcached-sample --replicas=5");
     env.until(DEPLOYMENT, "memcached-sample", "has five pods", |child| {
         child["status"]["readyReplicas"] == 5
     })
     .await;
-    let quartet = succeeds(&env, &["get", "quartet"]);
-    assert!(
-        quartet.contains("memcached-sample") && quartet.contains("nginx-sample"),
-        "{quartet}"
-    );
-    assert!(succeeds(&env, &["get", "memc,ngx,ew,hw"]).contains("nginx-sample"));
-    assert!(succeeds(&env, &["get", "deploy", "memcached-sample"]).contains("5/5"));
-    succeeds(
-        &env,
-        &["delete", "-f", &sample("cache_v1alpha1_memcached.yaml")],
-    );
+    let quartet = kubectl(&env, "get quartet");
+    let has_both = quartet.contains("memcached-sample") && quartet.contains("nginx-sample");
+    assert!(has_both, "{quartet}");
+    assert!(kubectl(&env, "get memc,ngx,ew,hw").contains("nginx-sample"));
+    assert!(kubectl(&env, "get deploy memcached-sample").contains("5/5"));
+    kubectl(&env, "delete -f cache_v1alpha1_memcached.yaml");
     env.until_gone(DEPLOYMENT, "memcached-sample").await;
 }
 
 #[tokio::test]
 async fn elasticweb_shows_its_image_and_with_wide_its_port() {
     let env = TestEnv::start("wide").await;
-    succeeds(
-        &env,
-        &["apply", "-f", &sample("elasticweb_v1_elasticweb.yaml")],
-    );
-    succeeds(
-        &env,
-        &[
-            "wait",
-            "--for=condition=Ready",
-            "--timeout=300s",
-            "ElasticWeb/elasticweb-sample",
-        ],
-    );
-    let header = |text: String| text.lines().next().unwrap_or_default().to_owned();
-    let narrow = header(succeeds(&env, &["get", "ElasticWeb"]));
-    assert_eq!(
-        narrow.split_whitespace().collect::<Vec<_>>(),
-        ["NAME", "IMAGE", "AGE"]
-    );
-    let wide = succeeds(&env, &["get", "ElasticWeb", "-o", "wide"]);
-    assert!(
-        header(wide.clone()).contains("PORT") && wide.contains("30003"),
-        "{wide}"
-    );
-    let service = succeeds(&env, &["get", "service", "elasticweb-sample"]);
+    kubectl(&env, "apply -f elasticweb_v1_elasticweb.yaml");
+    let wait = "wait --for=condition=Ready --timeout=300s";
+    kubectl(&env, &format!("{wait} ElasticWeb/elasticweb-sample"));
+    let narrow = kubectl(&env, "get ElasticWeb");
+    assert_eq!(words(&narrow, 0, 4), ["NAME", "IMAGE", "AGE"]);
+    let wide = kubectl(&env, "get ElasticWeb -o wide");
+    let has_port = words(&wide, 0, 9).contains(&"PORT") && wide.contains("30003");
+    assert!(has_port, "{wide}");
+    let service = kubectl(&env, "get service elasticweb-sample");
     assert!(service.contains("8080:30003/TCP"), "{service}");
-}
-
-#[tokio::test]
-async fn kubectl_explains_the_fields_of_every_kind() {
-    let env = TestEnv::without_manager("explain").await;
-    for (kind, field) in [
-        (MEMCACHED, "size"),
-        (NGINX, "count"),
-        (ELASTIC_WEB, "singlePodsQPS"),
-        (HELLO_WORLD, "size"),
-    ] {
-        let path = format!("{}.spec.{field}", kind.plural);
-        let version = format!("--api-version={}", kind.api_version);
-        let text = succeeds(&env, &["explain", &path, &version]);
-        assert!(
-            text.contains("DESCRIPTION:") && text.contains("FIELD: "),
-            "{text}"
-        );
-    }
 }

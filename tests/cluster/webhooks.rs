@@ -1,13 +1,9 @@
 //! Two versions of every kind on a real API server, which calls the manager's webhooks: objects
 //! written in one version are read in the other, and invalid ones are rejected.
 
-use std::process::Output;
-
-use devcluster::Environment;
 use quartet_operator::packaging::{kinds, sample};
 use serde_json::json;
 
-use crate::private::{self, Private};
 use crate::shared::{self, Turn};
 use testkit::{DEADLINE, Limit, MEMCACHED, TestEnv};
 
@@ -15,44 +11,26 @@ use testkit::{DEADLINE, Limit, MEMCACHED, TestEnv};
 /// these variables in its environment. The manager stops before the next turn.
 pub(crate) async fn test_env(test: &str, environment: &[(&str, &str)]) -> (Turn, TestEnv) {
     let turn = shared::WEBHOOKS.turn().await;
-    let env = test_env_on(turn.cluster.environment(), test, &[], environment).await;
-    (turn, env)
-}
-
-/// Like [`test_env`], with a cluster that no other test uses and more flags of the manager.
-pub(crate) async fn private_test_env(test: &str, flags: &[&str]) -> (Private, TestEnv) {
-    let private = private::cluster().await;
-    let env = test_env_on(private.cluster.environment(), test, flags, &[]).await;
-    (private, env)
-}
-
-async fn test_env_on(
-    cluster: Environment,
-    test: &str,
-    flags: &[&str],
-    environment: &[(&str, &str)],
-) -> TestEnv {
-    let mut env = TestEnv::on(cluster, test).await;
+    let mut env = TestEnv::on(turn.cluster.environment(), test).await;
     // A manager that stops leaves them as it found them.
     let is_new = env.api.get(CRD).await.is_err();
     if is_new {
-        let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/config/crd");
-        succeeds(&env, &["apply", "--server-side", "-k", crds]);
+        let config = concat!(env!("CARGO_MANIFEST_DIR"), "/config");
+        succeeds(&env, &format!("apply --server-side -k {config}/crd"));
     }
     let port = devcluster::free_port().expect("a port");
     let (url, port) = (
         format!("https://127.0.0.1:{port}"),
         format!("--webhook-port={port}"),
     );
-    let own = ["--enable-webhooks=true", &port];
-    env.start_registered(&url, &[&own, flags].concat(), environment);
+    env.start_registered(&url, &["--enable-webhooks=true", &port], environment);
     let mut limit = Limit::new(DEADLINE);
     // kubectl finds kinds in the discovery, which changes a moment after they are served.
-    while !are_called(&env).await || is_new && !env.kubectl(&["get", &all()]).status.success() {
+    while !are_called(&env).await || is_new && !kubectl(&env, &format!("get {}", all())).0 {
         let failure = || format!("no webhooks: {}", env.log());
         limit.pause(failure).await;
     }
-    env
+    (turn, env)
 }
 
 /// Reports whether the API server calls the manager to convert every kind, and to validate.
@@ -97,83 +75,48 @@ fn all() -> String {
     names.collect::<Vec<_>>().join(",")
 }
 
-fn text(output: &Output) -> String {
-    let (out, error) = (&output.stdout, &output.stderr);
-    format!(
-        "{}{}",
-        String::from_utf8_lossy(out),
-        String::from_utf8_lossy(error)
-    )
+/// Runs kubectl as it is typed; returns whether it succeeded, and what it prints.
+fn kubectl(env: &TestEnv, line: &str) -> (bool, String) {
+    let output = env.kubectl(&line.split(' ').collect::<Vec<_>>());
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    (output.status.success(), text)
 }
 
-fn succeeds(env: &TestEnv, arguments: &[&str]) -> String {
-    let output = env.kubectl(arguments);
-    assert!(
-        output.status.success(),
-        "{arguments:?}: {}\n{}",
-        text(&output),
-        env.log()
-    );
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn refused(env: &TestEnv, arguments: &[&str]) -> String {
-    let output = env.kubectl(arguments);
-    assert!(
-        !output.status.success(),
-        "{arguments:?} was accepted: {}",
-        text(&output)
-    );
-    text(&output)
+fn succeeds(env: &TestEnv, line: &str) -> String {
+    let (succeeded, text) = kubectl(env, line);
+    assert!(succeeded, "{line}: {text}\n{}", env.log());
+    text
 }
 
 #[tokio::test]
 async fn the_webhook_rejects_what_the_schema_cannot_in_the_fields_of_the_version() {
     let (_turn, mut env) = test_env("refused", &[]).await;
-    let sample = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/config/samples/cache_v1alpha1_memcached.yaml"
-    );
-    succeeds(&env, &["apply", "-f", sample]);
-    let scale = ["scale", "memcached", "memcached-sample", "--replicas=5000"];
-    let said = refused(&env, &scale);
-    assert!(
-        said.contains("spec.replicas: Invalid value: 5000"),
-        "{said}"
-    );
-    for (version, field, value) in [
-        (SPOKE, "size", 2000),
-        (HUB, "replicas", 2000),
-        (SPOKE, "size", -1),
+    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/config/samples");
+    let apply = format!("apply -f {samples}/cache_v1alpha1_memcached.yaml");
+    succeeds(&env, &apply);
+    let patch = |version: &str, field: &str, value: i64| {
+        let patch = format!(r#"{{"spec":{{"{field}":{value}}}}}"#);
+        format!("patch {version} memcached-sample --type=merge -p {patch}")
+    };
+    let scale = "scale memcached memcached-sample --replicas=5000";
+    for (line, field, value) in [
+        (scale.to_owned(), "replicas", 5000),
+        (patch(SPOKE, "size", 2000), "size", 2000),
+        (patch(HUB, "replicas", 2000), "replicas", 2000),
+        (patch(SPOKE, "size", -1), "size", -1),
     ] {
-        let patch = json!({"spec": {field: value}}).to_string();
-        let patch = [
-            "patch",
-            version,
-            "memcached-sample",
-            "--type=merge",
-            "-p",
-            &patch,
-        ];
-        let said = refused(&env, &patch);
+        let (succeeded, said) = kubectl(&env, &line);
         let words = format!("spec.{field}: Invalid value: {value}");
-        assert!(said.contains(&words), "{said}");
+        assert!(!succeeded && said.contains(&words), "{said}");
     }
     // The command of the original tutorials: it changes nothing, and says so.
-    let size = r#"{"spec":{"size":5}}"#;
-    let patch = ["patch", "memcached", "memcached-sample", "--type=merge"];
-    let said = env.kubectl(&[&patch[..], &["-p", size]].concat());
-    let said = text(&said);
-    assert!(
-        said.contains(r#"Warning: unknown field "spec.size""#),
-        "{said}"
-    );
-    assert!(said.contains("(no change)"), "{said}");
-    let unchanged = env
-        .get(MEMCACHED, "memcached-sample")
-        .await
-        .expect("it exists");
-    assert_eq!(unchanged["spec"]["size"], 3);
+    let (_, said) = kubectl(&env, &patch("memcached", "size", 5));
+    let warning = r#"Warning: unknown field "spec.size""#;
+    let is_told = said.contains(warning) && said.contains("(no change)");
+    assert!(is_told, "{said}");
+    let unchanged = env.get(MEMCACHED, "memcached-sample").await;
+    assert_eq!(unchanged.expect("it exists")["spec"]["size"], 3);
 
     // At the end, what the URL replaced is restored; with a closed terminal too.
     let mut manager = env.take_manager().expect("it runs");

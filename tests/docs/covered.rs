@@ -49,10 +49,7 @@ impl Elsewhere {
             .chain(e2e)
             .map(|path| fs::read_to_string(path).expect("a text"))
             .collect();
-        Self::of(&text.join("\n"))
-    }
-
-    fn of(source: &str) -> Self {
+        let source = text.join("\n");
         let is_remark = |line: &&str| ["//", "#"].iter().any(|mark| line.trim().starts_with(mark));
         let lines = source.lines().filter(|line| !is_remark(line));
         let mut text = String::new();
@@ -97,21 +94,4 @@ fn each_command_that_is_not_run_has_a_reason() {
     assert_eq!(listed().count(), reasons().count());
     assert!(listed().all(|command| !command.starts_with(' ')));
     assert!(reasons().all(|reason| reason.starts_with("    ")));
-}
-
-#[test]
-fn a_command_is_typed_elsewhere_only_as_a_whole() {
-    let source = "// make lint\n    shell.must(&format!(\n        \"kubectl -n {NAMESPACE} get \\\n     \
-                  pods\"));\nstage test 45 make test-docs\n";
-    let elsewhere = Elsewhere::of(source);
-    let place = |command| elsewhere.place(command, "");
-    assert_eq!(
-        place("kubectl -n quartet-operator-system get pods"),
-        Place::Elsewhere
-    );
-    assert_eq!(place("make test-docs"), Place::Elsewhere);
-    assert_eq!(place("make test"), Place::Here);
-    assert_eq!(place("make lint"), Place::Here);
-    assert_eq!(place("make bench"), Place::Nowhere);
-    assert_eq!(elsewhere.place("make test-docs", "output"), Place::Here);
 }

@@ -215,25 +215,3 @@ impl Document {
 fn typed(line: &str) -> &str {
     line.split("  #").next().unwrap_or_default().trim_end()
 }
-
-#[test]
-fn what_a_reader_does_is_found_in_its_order() {
-    let text = "# A `make` *day*, twice\n\n[there](#a-make-day-twice) `make run`\n\n\
-                <!-- test-docs: make install -->\n\n\
-                ```console\n$ kubectl get \\\n    nginx  # ours\nNAME\n$ true\n```\n\n\
-                ```yaml\napiVersion: v1\n```\n\n```yaml\nspec: {}\n```\n\n\
-                ```rust src/a.rs\nfn a() {}\n```\n\n```sh\nls\n```\n";
-    let document = Document::read("a.md", text);
-    assert_eq!(Vec::from_iter(&document.anchors), ["a-make-day-twice"]);
-    assert_eq!(document.links, [(3, "#a-make-day-twice".to_owned())]);
-    assert_eq!(document.code[1], (3, "make run".to_owned()));
-    assert_eq!(
-        Vec::from_iter(document.commands()),
-        [(8, "kubectl get nginx", "NAME\n"), (11, "true", "")]
-    );
-    assert!(matches!(&document.steps[0].action, Action::Prepare(line) if line == "make install"));
-    assert!(matches!(&document.steps[3].action, Action::Apply(text) if text == "apiVersion: v1\n"));
-    assert!(matches!(&document.steps[4].action, Action::Write { path, .. } if path == "src/a.rs"));
-    assert_eq!(document.steps.len(), 5);
-    assert_eq!(document.unknown, [(27, "sh".to_owned())]);
-}

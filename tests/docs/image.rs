@@ -1,60 +1,9 @@
 //! The Dockerfile copies every manifest and target of the workspace. `make test-dockerfile` builds it.
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{normal, root};
-
-/// `source…` and `target` of every COPY from the context in the stage `build`.
-fn copies(dockerfile: &str) -> Vec<(Vec<String>, String)> {
-    let stage = dockerfile.split("AS build\n").nth(1).expect("a stage");
-    let stage = stage.split("\nFROM ").next().expect("its end");
-    stage
-        .lines()
-        .filter_map(|line| line.strip_prefix("COPY "))
-        .map(|paths| {
-            let mut paths: Vec<String> = paths.split_whitespace().map(str::to_owned).collect();
-            let target = paths.pop().expect("a target");
-            (paths, target)
-        })
-        .collect()
-}
-
-/// Files below `path`, which may be a file.
-fn files(path: &Path) -> Vec<PathBuf> {
-    if path.is_file() {
-        return vec![path.to_owned()];
-    }
-    let entries = fs::read_dir(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
-    let below = entries.map(|entry| files(&entry.expect("an entry").path()));
-    below.flatten().collect()
-}
-
-/// What the stage has in its folder, by path.
-fn copied(dockerfile: &str) -> BTreeSet<PathBuf> {
-    let mut there = BTreeSet::new();
-    for (sources, target) in copies(dockerfile) {
-        for source in sources {
-            let from = root().join(&source);
-            for file in files(&from) {
-                let below = file.strip_prefix(&from).expect("below it");
-                let to = match (below.as_os_str().is_empty(), target.ends_with('/')) {
-                    (true, true) => Path::new(&target).join(from.file_name().expect("a name")),
-                    (true, false) => PathBuf::from(&target),
-                    (false, _) => Path::new(&target).join(below),
-                };
-                there.insert(
-                    normal(&to)
-                        .strip_prefix("./")
-                        .map_or(normal(&to), Into::into),
-                );
-            }
-        }
-    }
-    there
-}
+use crate::root;
 
 /// The files of the first layer, with the stubs that its RUN makes, are a workspace to cargo.
 #[test]
@@ -62,14 +11,17 @@ fn the_image_is_built_from_every_manifest_and_target_of_the_workspace() {
     let dockerfile = fs::read_to_string(root().join("Dockerfile")).expect("a Dockerfile");
     let folder = std::env::temp_dir().join(format!("dockerfile-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
-    let first = dockerfile
-        .split("COPY crates crates")
-        .next()
-        .expect("a first layer");
-    for file in copied(&format!("{first}\nFROM ")) {
-        let to = folder.join(&file);
-        fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
-        fs::copy(root().join(&file), to).expect("a copy");
+    let stage = dockerfile.split("AS build\n").nth(1).expect("a stage");
+    let first = stage.split("COPY crates crates").next();
+    let first = first.expect("a first layer");
+    for paths in first.lines().filter_map(|line| line.strip_prefix("COPY ")) {
+        let (sources, target) = paths.rsplit_once(' ').expect("a target");
+        let target = folder.join(target);
+        fs::create_dir_all(&target).expect("a folder");
+        let mut copy = Command::new("cp");
+        let copied = copy.args(sources.split(' ')).arg(&target);
+        let copied = copied.current_dir(root()).status().expect("cp runs");
+        assert!(copied.success(), "COPY {paths}");
     }
     let run = first.split("RUN ").nth(1).expect("a RUN");
     let run = run.replace(

@@ -3,7 +3,6 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "real time passes here")]
 
-mod ci;
 mod covered;
 mod document;
 mod follow;

@@ -1,5 +1,4 @@
-//! Checks the size of files: those of the reading order in docs/architecture.md, those of a kind, and all other
-//! Rust files.
+//! Checks the size of files: those of the reading order in docs/architecture.md, and all other Rust files.
 
 use std::fs;
 use std::process::Command;
@@ -44,26 +43,6 @@ fn no_file_has_more_than_400_lines_and_no_test_a_name_of_80_characters() {
         let names = functions.filter_map(|(_, rest)| rest.split_once('('));
         let long = names.filter(|(name, _)| name.len() >= 80);
         wrong.extend(long.map(|(name, _)| format!("{path}: {name}")));
-    }
-    assert_none(wrong);
-}
-
-#[test]
-fn a_kind_is_a_file_of_180_lines_at_most() {
-    let list = fs::read_to_string(root().join("src/kinds/mod.rs")).expect("the list of kinds");
-    let lines = list.lines().map(str::trim);
-    let kinds: Vec<&str> = lines
-        .filter_map(|line| Some(line.strip_suffix(',')?.split_once("::")?.0))
-        .collect();
-    assert!(kinds.len() >= 4, "{kinds:?}");
-    let mut wrong = Vec::new();
-    for kind in kinds {
-        let path = format!("src/kinds/{kind}.rs");
-        let text = fs::read_to_string(root().join(&path)).expect(&path);
-        let lines = text.lines().count();
-        if lines > 180 {
-            wrong.push(format!("{path}: {lines} lines, and 180 are allowed"));
-        }
     }
     assert_none(wrong);
 }

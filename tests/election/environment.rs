@@ -34,32 +34,16 @@ pub(crate) struct Replica {
     kubeconfig: PathBuf,
 }
 
-/// Starts a manager as the user `name` of this namespace, with the permissions of `groups`.
-pub(crate) fn start(env: &TestEnv, name: &str, groups: &[&str]) -> Replica {
+/// Starts a manager as the user `name` of this namespace, with all permissions.
+pub(crate) fn start_admin(env: &TestEnv, name: &str) -> Replica {
     let user = format!("{}-{name}", env.namespace);
-    let kubeconfig = env.impersonating(&user, groups);
-    start_by(env, user, &kubeconfig)
-}
-
-/// Like [`start_admin`], with a proxy between the manager and the API server.
-pub(crate) fn start_behind(env: &TestEnv, name: &str, proxy: &faultproxy::Proxy) -> Replica {
-    let user = format!("{}-{name}", env.namespace);
-    let kubeconfig = proxy.kubeconfig(&user, &["system:masters"]);
-    start_by(env, user, &kubeconfig)
-}
-
-fn start_by(env: &TestEnv, user: String, kubeconfig: &Value) -> Replica {
-    let (manager, kubeconfig) = env.start_replica(&user, kubeconfig);
+    let kubeconfig = env.impersonating(&user, &["system:masters"]);
+    let (manager, kubeconfig) = env.start_replica(&user, &kubeconfig);
     Replica {
         manager: Some(manager),
         kubeconfig,
         user,
     }
-}
-
-/// Like [`start`], with all permissions.
-pub(crate) fn start_admin(env: &TestEnv, name: &str) -> Replica {
-    start(env, name, &["system:masters"])
 }
 
 impl Replica {

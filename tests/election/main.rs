@@ -3,12 +3,7 @@
 //! names, by which those that take longest are early.
 #![allow(clippy::disallowed_types)] // the cluster runs in real time
 
-mod control_plane;
 mod environment;
 mod failover;
-mod handovers;
 mod interference;
 mod outage;
-mod restored;
-#[path = "../support/trusted/mod.rs"]
-mod trusted;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use devcluster::{Cluster, Component};
+use devcluster::{Cluster, Component, Options};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::environment::{LEASE_DURATION, lease, renewals, start_admin};
@@ -11,9 +11,11 @@ use testkit::{Limit, TestEnv, load_factor};
 /// How long a leader continues without renewing the lease.
 const RENEW_DEADLINE: SignedDuration = SignedDuration::from_secs(10);
 
-pub(crate) async fn a_leader_survives_5_s_without_api_server_and_exits_after_30_s(
-    cluster: &Cluster,
-) {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_survives_5_s_without_api_server_and_exits_after_30_s() {
+    let starting = || Cluster::start_api_server(Options::default());
+    let starting = tokio::task::spawn_blocking(starting);
+    let cluster = starting.await.expect("no panic").expect("an API server");
     let mut env = TestEnv::on(cluster.environment(), "still").await;
     env.install_crds().await;
     let mut leader = start_admin(&env, "a");

@@ -114,44 +114,39 @@ async fn bad_bodies_of_many_clients_use_bounded_memory() {
     let data =
         json!({"name": "x", "annotations": {"quartet-operator.example.com/conversion-data": data}});
     let request = |value: String| format!(r#"{{"request":{{"object":{value}"#).into_bytes();
+    let admitted = |spec: String| (ADMISSION, review(&spec).into_bytes());
+    let converted = |object: &str, count: usize| (CONVERSION, conversion_of(object, count));
     let bodies = [
-        ("a long name", CONVERSION, conversion_of(&named, 1)),
+        ("a long name", converted(&named, 1)),
         (
             "a long size",
-            ADMISSION,
-            review(&format!(r#"{{"replicas":"{long}"}}"#)).into(),
+            admitted(format!(r#"{{"replicas":"{long}"}}"#)),
         ),
         (
             "a long image",
-            ADMISSION,
-            review(&format!(r#"{{"replicas":3,"image":"{long}"}}"#)).into(),
+            admitted(format!(r#"{{"replicas":3,"image":"{long}"}}"#)),
         ),
         (
             "a long label",
-            ADMISSION,
-            review(&format!(
+            admitted(format!(
                 r#"{{"scheduling":{{"nodeSelector":{{"{long}":"a"}}}}}}"#
-            ))
-            .into(),
+            )),
         ),
-        ("nested values", CONVERSION, request("[".repeat(60 * MIB))),
+        ("nested values", (CONVERSION, request("[".repeat(60 * MIB)))),
         (
             "more nested values",
-            ADMISSION,
-            request("[".repeat(6 * MIB)),
+            (ADMISSION, request("[".repeat(6 * MIB))),
         ),
         (
             "longer numbers",
-            CONVERSION,
-            conversion_of(&longer, 60 * MIB / longer.len()),
+            converted(&longer, 60 * MIB / longer.len()),
         ),
         (
             "conversion data",
-            CONVERSION,
-            conversion_of(&memcached(data).to_string(), 1),
+            converted(&memcached(data).to_string(), 1),
         ),
     ];
-    for (what, path, body) in bodies {
+    for (what, (path, body)) in bodies {
         let mut limit = Limit::new(DEADLINE);
         // On a busy machine all may be too slow (408) or find no memory (503): then once more.
         let mut is_read = false;

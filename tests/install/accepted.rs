@@ -1,16 +1,15 @@
 //! An API server accepts every object of every overlay, with strict field validation, with the CRDs
 //! of cert-manager, the Prometheus operator, OLM and OLM v1.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use devcluster::{Cluster, Environment, Options};
-use serde_json::{Value, json};
+use serde_json::Value;
 use testkit::{DEADLINE, Limit};
 
 use crate::chart;
-use crate::rendered::{documents, kubectl, overlay, repository};
+use crate::rendered::{documents, kubectl_in, overlay, repository};
 
 /// The folder with the version, the module, the folder in it, and the names of its CRD files.
 const OTHERS: &str = "
@@ -46,35 +45,9 @@ struct Server {
 }
 
 impl Server {
-    /// Returns kubectl's output for `arguments`, with `objects` on its standard input.
-    fn kubectl(&self, arguments: &[&str], objects: &[Value]) -> Result<String, String> {
-        let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
-        let mut child = kubectl()
-            .envs(self.environment.variables())
-            .arg("--request-timeout=300s")
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("kubectl starts");
-        let mut input = child.stdin.take().expect("piped");
-        input
-            .write_all(list.to_string().as_bytes())
-            .expect("written");
-        drop(input);
-        let output = child.wait_with_output().expect("kubectl ends");
-        let [said, failed] =
-            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-        match output.status.success() {
-            true => Ok(said + &failed),
-            false => Err(failed),
-        }
-    }
-
     fn apply(&self, objects: &[Value]) {
         let arguments = ["apply", "--server-side", "-f", "-"];
-        self.kubectl(&arguments, objects).expect("applied");
+        kubectl_in(&self.environment, &arguments, objects).expect("applied");
     }
 
     /// Reports whether the API server would accept all objects with strict field validation.
@@ -87,7 +60,7 @@ impl Server {
             "-f",
             "-",
         ];
-        self.kubectl(&arguments, objects)
+        kubectl_in(&self.environment, &arguments, objects)
     }
 
     async fn until_accepted(&self, objects: &[Value], what: &str) {

@@ -1,6 +1,6 @@
 //! `make deploy` and `make undeploy` on a cluster with simulated nodes: all objects exist and are
 //! rolled out, a second deploy changes nothing, and undeploy removes everything. Then the cluster is
-//! as new, and takes the Helm release of `released`. In between, Helm takes over what make deployed.
+//! as new, and takes the Helm releases of `released`. In between, Helm takes over what make deployed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::private;
 use crate::released;
-use crate::rendered::{kubectl, overlay, repository, scratch};
+use crate::rendered::{kubectl, kubectl_in, overlay, repository, scratch};
 
 const IMAGE: &str = "registry.example.com:5000/team/manager:v9";
 const NAMESPACE: &str = "quartet-operator-system";
@@ -46,10 +46,10 @@ impl Installation<'_> {
         said.concat()
     }
 
-    fn kubectl(&self, arguments: &[&str]) -> (bool, String) {
-        let run = self.cluster.kubectl(arguments).expect("kubectl runs");
-        let said = [run.stdout, run.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
-        (run.status.success(), said.concat())
+    #[track_caller]
+    fn kubectl(&self, arguments: &[&str]) {
+        let run = kubectl_in(&self.cluster.environment(), arguments, &[]);
+        run.expect("kubectl succeeds");
     }
 
     /// Returns the object as the API server stores it.
@@ -83,7 +83,7 @@ fn tree(folder: &Path) -> Vec<u8> {
 async fn deploy_is_idempotent_undeploy_removes_all_and_a_release_keeps_what_it_must() {
     let private = private::cluster().await;
     deploy_and_undeploy(&private.cluster);
-    released::upgrade_roll_back_and_uninstall(&private).await;
+    released::of_teams(&private).await;
 }
 
 fn deploy_and_undeploy(cluster: &Cluster) {
@@ -101,8 +101,7 @@ fn deploy_and_undeploy(cluster: &Cluster) {
         NAMESPACE,
         "--timeout=300s",
     ];
-    let (rolled_out, said) = here.kubectl(&rollout);
-    assert!(rolled_out, "{said}");
+    here.kubectl(&rollout);
 
     let objects = overlay("default");
     let versions = || -> Vec<Value> {
@@ -163,8 +162,7 @@ fn deploy_and_undeploy(cluster: &Cluster) {
     let kinds: Vec<_> = crds
         .filter_map(|it| it["metadata"]["name"].as_str())
         .collect();
-    let (listed, said) = here.kubectl(&["get", &kinds.join(","), "--all-namespaces"]);
-    assert!(listed, "{said}");
+    here.kubectl(&["get", &kinds.join(","), "--all-namespaces"]);
     here.make("undeploy");
     for object in &objects {
         assert_eq!(here.get(object), None);

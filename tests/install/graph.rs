@@ -16,15 +16,6 @@ const CLUSTER_WIDE: [&str; 7] = [
     "ClusterExtension",
 ];
 
-/// Namespaced kinds that have no references.
-const ALONE: [&str; 5] = [
-    "ServiceAccount",
-    "Role",
-    "PrometheusRule",
-    "CatalogSource",
-    "OperatorGroup",
-];
-
 /// The kind of an object, the path to a name in it (`*` stands for each item), and the kind that it names.
 const NAMES: &str = "
 ClusterRoleBinding /roleRef/name ClusterRole
@@ -177,14 +168,11 @@ impl Graph {
         if CLUSTER_WIDE.contains(&kind) == object["metadata"]["namespace"].is_string() {
             named.push(("Namespace", Value::Null));
         }
-        let has_references = rows(NAMES, kind).chain(rows(PODS, kind)).next().is_some();
-        let is_known = has_references || ALONE.contains(&kind) || CLUSTER_WIDE.contains(&kind);
-        let unknown = (!is_known).then(|| "unknown kind".to_owned());
         named.retain(|(kind, name)| !self.has(kind, name));
-        let missing = named
-            .into_iter()
-            .map(|(kind, name)| format!("no {kind} {name}"));
-        missing.chain(unknown).collect()
+        let missing = named.iter();
+        missing
+            .map(|(kind, name)| format!("no {kind} {name}"))
+            .collect()
     }
 
     /// Selectors without pods, and ports that these pods do not have.

@@ -54,19 +54,3 @@ pub(crate) fn value_file(values: &Value) -> PathBuf {
     std::fs::write(&file, values.to_string()).expect("written");
     file
 }
-
-#[test]
-fn a_log_line_of_helms_client_library_is_no_warning_of_helm() {
-    let line =
-        r#"E1122 21:22:50.867280   23449 request.go:1198] "Unexpected error" err="canceled""#;
-    assert!(is_klog(line));
-    for warning in [
-        "coalesce.go:237: warning: skipped value for chart.affinity: Not a table.",
-        "level=WARN msg=\"unable to find exact version\"",
-        "WARNING: Kubernetes configuration file is group-readable.",
-        "E1122] of nothing",
-        "",
-    ] {
-        assert!(!is_klog(warning), "{warning}");
-    }
-}

@@ -28,24 +28,6 @@ const WHOLE: [&str; 3] = ["default", "certmanager", "given-certificate"];
 const BESIDE: [&str; 3] = ["network-policy", "prometheus", "migrate-storage"];
 
 #[test]
-fn every_overlay_is_built_by_kustomize() {
-    let mut built = 0;
-    for entry in std::fs::read_dir(repository().join("config")).expect("config") {
-        let folder = entry.expect("an entry").path();
-        assert!(
-            folder.join("kustomization.yaml").is_file(),
-            "{}: every folder is an overlay",
-            folder.display()
-        );
-        let name = folder.file_name().and_then(|it| it.to_str());
-        let objects = overlay(name.expect("a name in UTF-8"));
-        assert!(!objects.is_empty(), "{}", folder.display());
-        built += 1;
-    }
-    assert!(built >= 17, "too few overlays: {built}");
-}
-
-#[test]
 fn every_reference_in_every_way_to_install_resolves() {
     for whole in WHOLE {
         // The user creates this Secret.
@@ -68,51 +50,6 @@ fn every_reference_in_every_way_to_install_resolves() {
     // Its Namespace exists already.
     let namespaced = [overlay("namespaced"), chart::prerequisites()].concat();
     assert_eq!(Graph::of(namespaced).problems(), [""; 0]);
-}
-
-/// Shows that the test above finds problems.
-#[test]
-fn missing_and_mismatched_objects_are_found() {
-    for (whole, missing) in [
-        ("default", "Namespace quartet-operator-system"),
-        (
-            "default",
-            "ServiceAccount quartet-operator-controller-manager",
-        ),
-        ("default", "ClusterRole quartet-operator-manager-role"),
-        ("default", "Role quartet-operator-leader-election-role"),
-        (
-            "default",
-            "Service quartet-operator-controller-manager-service",
-        ),
-        ("default", "Deployment quartet-operator-controller-manager"),
-        ("olm-v1", "ServiceAccount quartet-operator-installer"),
-        ("olm-v1", "ClusterCatalog quartet-operator-catalog"),
-        ("certmanager", "Issuer quartet-operator-issuer"),
-        ("certmanager", "Issuer quartet-operator-selfsigned-issuer"),
-        ("certmanager", "Certificate quartet-operator-ca"),
-        ("certmanager", "Certificate quartet-operator-serving-cert"),
-        ("certmanager", "Certificate quartet-operator-metrics-certs"),
-    ] {
-        let (kind, name) = missing.split_once(' ').expect("a kind and a name");
-        let mut objects = overlay(whole);
-        let before = objects.len();
-        objects.retain(|it| it["kind"] != kind || it["metadata"]["name"] != name);
-        assert_eq!(objects.len(), before - 1, "{missing}");
-        assert_ne!(Graph::of(objects).problems(), [""; 0], "{missing}");
-    }
-    for field in [
-        "metadata/labels/control-plane",
-        "spec/containers/0/ports/0/name",
-        "spec/containers/0/ports/2/name",
-        "spec/serviceAccountName",
-    ] {
-        let mut objects = overlay("default");
-        let deployment = objects.iter_mut().find(|it| it["kind"] == "Deployment");
-        let field = deployment.and_then(|it| it.pointer_mut(&format!("/spec/template/{field}")));
-        *field.expect("a field") = json!("other");
-        assert_ne!(Graph::of(objects).problems(), [""; 0]);
-    }
 }
 
 #[test]

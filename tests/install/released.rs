@@ -1,19 +1,16 @@
-//! `helm install`, `upgrade`, `rollback` and `uninstall` on a cluster with simulated nodes: fields
-//! that the manager writes into the chart's objects are kept, the CRDs follow the chart, and CRDs
-//! and resources are kept on uninstall. Then a release for one team, and one for two, with a real manager
-//! that has exactly its permissions.
+//! Helm on a cluster with simulated nodes: it takes over what `make deploy` made; then a release for one
+//! team, and one for two, with a real manager that has exactly its permissions. `tests/e2e/helm.rs`
+//! upgrades and rolls back.
 
 use std::fs;
-use std::process::Command;
 
 use devcluster::Environment;
 use serde_json::{Value, json};
 use testkit::{DEADLINE, Limit, Manager};
 
-use crate::chart::bundle;
 use crate::helm::{answer, helm, value_file};
 use crate::private::Private;
-use crate::rendered::{documents, kubectl, repository, scratch};
+use crate::rendered::{kubectl_in, repository, scratch};
 
 const NAMESPACE: &str = "quartet-operator-system";
 const CRD: &str = "memcacheds.cache.example.com";
@@ -43,15 +40,7 @@ impl Cluster {
     }
 
     fn kubectl(&self, arguments: &[&str]) -> Result<String, String> {
-        let mut kubectl = kubectl();
-        kubectl.envs(self.environment.variables()).args(arguments);
-        let run = kubectl.output().expect("kubectl runs");
-        let [said, failed] =
-            [run.stdout, run.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
-        match run.status.success() {
-            true => Ok(said),
-            false => Err(failed),
-        }
+        kubectl_in(&self.environment, arguments, &[])
     }
 
     #[track_caller]
@@ -66,39 +55,15 @@ impl Cluster {
         serde_json::from_str(&self.must(&arguments)).expect("JSON")
     }
 
-    fn apply(&self, name: &str, object: &Value) -> Result<String, String> {
-        let file = scratch(&format!("released-{name}")).join("object.json");
-        fs::write(&file, object.to_string()).expect("written");
-        let file = file.to_str().expect("UTF-8");
-        self.kubectl(&["apply", "--server-side", "-f", file])
-    }
-
-    async fn until_applied(&self, name: &str, object: &Value) {
+    async fn until_applied(&self, object: &Value) {
         let mut limit = Limit::new(DEADLINE);
         // For a moment the API server still calls deleted webhooks and does not serve new CRDs.
-        while let Err(refused) = self.apply(name, object) {
+        let apply = ["apply", "--server-side", "-f", "-"];
+        let objects = std::slice::from_ref(object);
+        while let Err(refused) = kubectl_in(&self.environment, &apply, objects) {
             limit.pause(|| refused).await;
         }
     }
-}
-
-/// Writes a copy of the chart whose CRD lacks a printer column.
-fn older_chart() -> String {
-    let folder = scratch("older").join("chart");
-    let chart = repository().join("dist/chart");
-    let copied = Command::new("cp")
-        .arg("-r")
-        .args([&chart, &folder])
-        .status();
-    assert!(copied.expect("cp runs").success());
-    let file = folder.join("files/crd/cache.example.com_memcacheds.yaml");
-    let mut crd = documents(&file).remove(0);
-    let columns = crd.pointer_mut("/spec/versions/0/additionalPrinterColumns");
-    let columns = columns.and_then(Value::as_array_mut).expect("columns");
-    columns.remove(0);
-    // JSON is valid YAML.
-    fs::write(&file, crd.to_string()).expect("written");
-    folder.to_str().expect("UTF-8").to_owned()
 }
 
 fn memcached(namespace: &str) -> Value {
@@ -131,87 +96,20 @@ pub(crate) fn take_over(environment: Environment) {
     assert_eq!(here.get("crd", CRD)["metadata"]["uid"], before[1]);
 }
 
-/// Upgrade, rollback and uninstall of a release keep CRDs and resources. Begins without CRDs.
-pub(crate) async fn upgrade_roll_back_and_uninstall(private: &Private) {
+/// A release for a team, and then one for two teams, which adopts the CRDs: uninstalling keeps them and the
+/// resources. Begins without CRDs.
+pub(crate) async fn of_teams(private: &Private) {
     let here = Cluster {
         environment: private.cluster.environment(),
     };
-    let ready = ["--wait", "--timeout=300s"];
-    let older = older_chart();
-    let install = ["install", "quartet", &older, "--create-namespace"];
-    here.helm(&[&install[..], &ready].concat(), &json!({}));
-    let deployment = || here.get("deployment", "quartet-operator-controller-manager");
-    assert_eq!(deployment()["status"]["availableReplicas"], 2);
-
-    // As a self-managed manager does.
-    let add =
-        |pointer: &str| json!([{"op": "add", "path": pointer, "value": bundle()}]).to_string();
-    for (kind, name, pointer) in [
-        (
-            "validatingwebhookconfiguration",
-            WEBHOOKS,
-            "/webhooks/0/clientConfig/caBundle",
-        ),
-        ("crd", CRD, "/spec/conversion/webhook/clientConfig/caBundle"),
-    ] {
-        here.must(&["patch", kind, name, "--type=json", "-p", &add(pointer)]);
-    }
-    let versions = || here.get("crd", CRD)["spec"]["versions"].clone();
-    let old = versions();
-    let upgraded = json!({"replicas": 3, "image": {"tag": "v9"}});
-    here.helm(
-        &[&["upgrade", "quartet", "dist/chart"][..], &ready].concat(),
-        &upgraded,
-    );
-    assert_eq!(deployment()["status"]["availableReplicas"], 3);
-    assert_ne!(versions(), old, "the chart upgrades CRDs");
-    let assert_registered = || {
-        let webhooks = here.get("validatingwebhookconfiguration", WEBHOOKS);
-        assert_eq!(
-            webhooks["webhooks"][0]["clientConfig"]["caBundle"],
-            bundle()
-        );
-        let client = &here.get("crd", CRD)["spec"]["conversion"]["webhook"]["clientConfig"];
-        assert_eq!(client["caBundle"], bundle());
-    };
-    assert_registered();
-
-    here.helm(
-        &[&["rollback", "quartet", "1"][..], &ready].concat(),
-        &Value::Null,
-    );
-    assert_eq!(deployment()["spec"]["replicas"], 2);
-    assert_registered();
-    assert_eq!(versions(), old);
-
-    // A resource in the stored version, which needs no manager.
-    here.helm(&["uninstall", "quartet", "--wait"], &Value::Null);
-    for (kind, name) in [
-        ("deployment", "quartet-operator-controller-manager"),
-        ("clusterrole", "quartet-operator-manager-role"),
-        ("validatingwebhookconfiguration", WEBHOOKS),
-    ] {
-        let gone = here.kubectl(&["get", kind, name, "-n", NAMESPACE]);
-        assert!(
-            gone.is_err_and(|it| it.contains("NotFound")),
-            "{kind} {name}"
-        );
-    }
-    here.until_applied("kept", &memcached("default")).await;
-    assert!(here.must(&["get", CRD, "sessions"]).contains("sessions"));
-
-    // A release for a team, and one for two teams, adopt the CRDs.
     for team in ["team-a", "team-b", "team-c"] {
         here.must(&["create", "namespace", team]);
     }
+    let install = ["install", "quartet", "dist/chart", "--create-namespace"];
+    let ready = ["--force-conflicts", "--wait", "--timeout=300s"];
     for teams in [&["team-a"][..], &["team-a", "team-c"]] {
-        // The first manager was tried without the conversion of the CRD.
-        let install = ["install", "quartet", "dist/chart", "--force-conflicts"];
-        here.helm(
-            &[&install[..], &ready].concat(),
-            &json!({"watchNamespaces": teams}),
-        );
-        assert!(here.must(&["get", CRD, "sessions"]).contains("sessions"));
+        let values = json!({"watchNamespaces": teams});
+        here.helm(&[&install[..], &ready].concat(), &values);
         a_manager_of(teams, &here, private).await;
         here.helm(&["uninstall", "quartet", "--wait"], &Value::Null);
         here.must(&["get", CRD, "sessions", "-n", "team-a"]);
@@ -234,7 +132,7 @@ async fn a_manager_of(teams: &[&str], here: &Cluster, private: &Private) {
         &unconverted.to_string(),
     ]);
     for team in teams.iter().chain(&["team-b"]) {
-        here.until_applied(team, &memcached(team)).await;
+        here.until_applied(&memcached(team)).await;
     }
     let account = "quartet-operator-controller-manager";
     let token = here.must(&["create", "token", account, "-n", NAMESPACE]);

@@ -1,12 +1,13 @@
 //! Reads objects from files and from `kubectl kustomize`.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use devcluster::Environment;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -17,6 +18,35 @@ pub(crate) fn kubectl() -> Command {
     let environment = Environment::from_variables()
         .unwrap_or_else(|error| panic!("{error}: these tests need a cluster, run `make test`"));
     Command::new(environment.binaries.join("kubectl"))
+}
+
+/// Returns kubectl's output for `arguments`, with `objects` on its standard input, or its error.
+pub(crate) fn kubectl_in(
+    environment: &Environment,
+    arguments: &[&str],
+    objects: &[Value],
+) -> Result<String, String> {
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+    let mut child = kubectl()
+        .envs(environment.variables())
+        .arg("--request-timeout=300s")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("kubectl starts");
+    let mut input = child.stdin.take().expect("piped");
+    // Most commands do not read it.
+    let _ = input.write_all(list.to_string().as_bytes());
+    drop(input);
+    let output = child.wait_with_output().expect("kubectl ends");
+    let [said, failed] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    match output.status.success() {
+        true => Ok(said + &failed),
+        false => Err(failed),
+    }
 }
 
 /// Returns what `kubectl kustomize` builds of a folder.

@@ -8,5 +8,4 @@ mod metrics;
 #[path = "../support/metrics_list.rs"]
 mod metrics_list;
 mod outage;
-mod plugin;
 mod process;

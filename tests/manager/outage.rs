@@ -1,33 +1,28 @@
 //! While the API server is down, the manager runs, retries, logs, handles signals and stops.
 
 use std::net::TcpListener;
-use std::thread;
 use std::time::Duration;
 
-use crate::process::{Kubeconfig, Running, free_port, manager, start_without_api_server};
-use testkit::http;
+use testkit::{Limit, Manager, http};
 
-#[test]
-fn while_the_api_server_is_down_it_runs_retries_and_stops_on_sigterm() {
-    let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
-    let mut running = start_without_api_server(&kubeconfig);
-    let health = running.address_of("health probes");
-    let metrics = running.address_of("metrics");
-    running.log_line(&[
-        "cannot reach the API server",
-        "refused",
-        "\"retry_seconds\":1",
-    ]);
-    running.log_line(&[
-        "cannot reach the API server",
-        "refused",
-        "\"retry_seconds\":2",
-    ]);
+use crate::process::{Kubeconfig, STOP_DEADLINE, ended_by, logged, manager};
 
-    for path in ["/healthz", "/readyz", "/readyz/shutdown"] {
-        assert_eq!(http::get(&health, path), (200, "ok".to_owned()), "{path}");
+#[tokio::test]
+async fn while_the_api_server_is_down_it_runs_retries_and_stops_on_sigterm() {
+    let kubeconfig = Kubeconfig::for_nobody();
+    let running = kubeconfig.start(&["--metrics-secure=false"], &[]);
+    for seconds in ["\"retry_seconds\":1", "\"retry_seconds\":2"] {
+        logged(
+            &running,
+            &["cannot reach the API server", "refused", seconds],
+        )
+        .await;
     }
-    let (status, body) = http::get(&metrics, "/metrics");
+    for path in ["/healthz", "/readyz", "/readyz/shutdown"] {
+        let answer = running.get("health probes", path).await;
+        assert_eq!(answer, (200, "ok".to_owned()), "{path}");
+    }
+    let (status, body) = running.get("metrics", "/metrics").await;
     assert_eq!(status, 200);
     for part in [
         "quartet_operator_build_info{",
@@ -37,92 +32,103 @@ fn while_the_api_server_is_down_it_runs_retries_and_stops_on_sigterm() {
         assert!(body.contains(part), "{part} is not in:\n{body}");
     }
 
-    running.signal("-TERM");
-    assert_eq!(running.wait().code(), Some(0));
-    let log = running.rest_of_log();
-    assert!(
-        log.contains("\"SIGTERM\"") && log.contains("\"stopped\""),
-        "{log}"
-    );
+    let (code, log) = ended_by(running, "-TERM").await;
+    assert_eq!(code, Some(0));
+    assert!(log.contains("\"SIGTERM\"") && log.contains("\"stopped\""));
+    for line in log.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let time = line["timestamp"].as_str().unwrap();
+        let is_utc = time.ends_with('Z') && time.parse::<jiff::Timestamp>().is_ok();
+        assert!(is_utc, "{time}");
+        let is_whole = line["message"].is_string() && line["level"].is_string();
+        assert!(is_whole, "{line}");
+    }
 }
 
-#[test]
-fn an_api_server_that_never_responds_does_not_delay_the_stop() {
+#[tokio::test]
+async fn an_api_server_that_never_responds_does_not_delay_the_stop() {
     // The kernel accepts connections, and no process serves them.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("https://{}", silent.local_addr().unwrap());
     let kubeconfig = Kubeconfig::for_server(&server);
     // Of a terminal: Ctrl-C, and its end.
     for signal in ["-INT", "-HUP"] {
-        let mut running = start_without_api_server(&kubeconfig);
-        let health = running.address_of("health probes");
-        running.log_line(&["\"starting\"", &server]);
-        assert_eq!(http::get(&health, "/healthz").1, "ok");
-        running.signal(signal);
-        assert_eq!(running.wait().code(), Some(0), "{signal}");
+        let running = kubeconfig.start(&[], &[]);
+        logged(&running, &["\"starting\"", &server]).await;
+        assert_eq!(running.get("health probes", "/healthz").await.1, "ok");
+        assert_eq!(ended_by(running, signal).await.0, Some(0), "{signal}");
     }
 }
 
 /// As the first process of a container, it gets only the signals that it handles.
-#[test]
-fn a_migration_of_storage_handles_signals_and_says_what_to_do() {
+#[tokio::test]
+async fn a_migration_of_storage_handles_signals_and_says_what_to_do() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("https://{}", silent.local_addr().unwrap());
     let kubeconfig = Kubeconfig::for_server(&server);
     let mut command = manager();
     command.args(["migrate-storage", "--kubeconfig", &kubeconfig.file]);
-    let mut running = Running::start(command);
+    let running = Manager::spawn(command);
     let _connection = silent.accept().unwrap();
-    running.signal("-TERM");
-    assert_eq!(running.wait().code(), Some(1));
-    let said = running.rest_of_log();
-    assert!(
-        said.contains("stopped by SIGTERM; run this again"),
-        "{said}"
+    let (code, log) = ended_by(running, "-TERM").await;
+    assert_eq!(code, Some(1));
+    assert!(log.contains("stopped by SIGTERM; run this again"), "{log}");
+}
+
+#[tokio::test]
+async fn a_credential_plugin_that_hangs_does_not_delay_the_stop() {
+    let kubeconfig = Kubeconfig::for_nobody();
+    let begun = format!("{}-plugin", kubeconfig.file);
+    let script = serde_json::json!(format!("echo $$ >'{begun}'; exec sleep 600"));
+    let plugin = format!(
+        "exec: {{apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, \
+         command: /bin/sh, args: [\"-c\", {script}]}}"
     );
+    let text = std::fs::read_to_string(&kubeconfig.file).unwrap();
+    std::fs::write(&kubeconfig.file, text.replace("token: secret", &plugin)).unwrap();
+    let running = kubeconfig.start(&[], &[]);
+    let mut limit = Limit::new(STOP_DEADLINE);
+    let plugin = loop {
+        let text = std::fs::read_to_string(&begun).unwrap_or_default();
+        if text.ends_with('\n') {
+            break text;
+        }
+        limit.pause(|| "the plugin does not run").await;
+    };
+    let (code, log) = ended_by(running, "-TERM").await;
+    assert_eq!(code, Some(0));
+    assert!(log.contains("stopped before the start"), "{log}");
+    // It outlives the manager.
+    let mut kill = std::process::Command::new("kill");
+    let _ = kill.args(plugin.lines()).status();
 }
 
-#[test]
-fn every_log_line_is_json_with_a_time_in_utc() {
-    let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
-    let mut running = start_without_api_server(&kubeconfig);
-    running.log_line(&["\"starting\""]);
-    running.signal("-TERM");
-    running.wait();
-    for line in running.rest_of_log().lines() {
-        let line: serde_json::Value = serde_json::from_str(line).unwrap();
-        let time = line["timestamp"].as_str().unwrap();
-        assert!(
-            time.ends_with('Z') && time.parse::<jiff::Timestamp>().is_ok(),
-            "{time}"
-        );
-        assert!(
-            line["message"].is_string() && line["level"].is_string(),
-            "{line}"
-        );
+#[tokio::test]
+async fn signals_change_what_is_logged() {
+    const CHANGED: &str = "log level changed";
+    let kubeconfig = Kubeconfig::for_nobody();
+    let running = kubeconfig.start(&[], &[]);
+    let health = running.address_of("health probes").await;
+    assert!(running.signal("-USR1"));
+    logged(&running, &[CHANGED, "\"debug\""]).await;
+    let request = "\"request to the API server\"";
+    logged(
+        &running,
+        &["\"level\":\"DEBUG\"", request, "\"code\":\"<error>\""],
+    )
+    .await;
+    // A line that was being written may appear within a second; the second signal marks its end.
+    for times in [2, 3] {
+        assert!(running.signal("-USR2"));
+        let mut limit = Limit::new(STOP_DEADLINE);
+        while running.log().matches(CHANGED).count() < times {
+            limit.pause(|| running.log()).await;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
-}
-
-#[test]
-fn signals_change_what_is_logged() {
-    let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
-    let mut running = start_without_api_server(&kubeconfig);
-    running.address_of("metrics");
-    running.signal("-USR1");
-    running.log_line(&["log level changed", "\"debug\""]);
-    running.log_line(&[
-        "\"level\":\"DEBUG\"",
-        "\"request to the API server\"",
-        "\"code\":\"<error>\"",
-    ]);
-    running.signal("-USR2");
-    running.log_line(&["log level changed", "\"info\""]);
-    // A line that was being written may appear within a second; the next signal marks its end.
-    thread::sleep(Duration::from_secs(1));
-    running.signal("-USR2");
-    running.log_line(&["log level changed", "\"info\""]);
-    running.signal("-TERM");
-    running.wait();
-    let rest = running.rest_of_log();
-    assert_eq!(rest.matches("\"level\":\"DEBUG\"").count(), 0, "{rest}");
+    assert_eq!(http::get(&health, "/healthz").0, 200);
+    let (_, log) = ended_by(running, "-TERM").await;
+    let (_, rest) = log.rsplit_once(CHANGED).expect("the last change");
+    assert!(rest.contains("\"info\"") && rest.contains("\"stopped\""));
+    assert!(!rest.contains("\"level\":\"DEBUG\""), "{rest}");
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use devcluster::{Cluster, Options};
+use devcluster::{Cluster, Options, StateFolder};
 use k8s_openapi::ByteString;
 use quartet_operator::names::{NAMESPACE, WEBHOOK_SERVICE};
 use quartet_operator::packaging::{crd, kinds, webhook};
@@ -15,8 +15,6 @@ use testkit::{Answer, DEADLINE, Limit, Retries, own_address};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
-
-use crate::certificates::Authority;
 
 const HUB: &str = "/apis/cache.example.com/v1/namespaces/default/memcacheds";
 const SPOKE: &str = "/apis/cache.example.com/v1alpha1/namespaces/default/memcacheds";
@@ -33,6 +31,8 @@ const PERIOD: Duration = Duration::from_millis(100);
 pub(crate) struct ApiServer {
     cluster: Arc<Cluster>,
     api: testkit::ApiServer,
+    /// `tls.crt` and `tls.key` of all replicas.
+    pub(crate) certificates: StateFolder,
 }
 
 impl ApiServer {
@@ -52,9 +52,16 @@ impl ApiServer {
         });
         let services = format!("/api/v1/namespaces/{NAMESPACE}/services");
         api.create(&services, &service).await.expect("a Service");
+        let host = format!("{WEBHOOK_SERVICE}.{NAMESPACE}.svc");
+        let issued = rcgen::generate_simple_self_signed([host]).unwrap();
+        let certificates = StateFolder::create().unwrap();
+        let folder = certificates.path();
+        std::fs::write(folder.join("tls.crt"), issued.cert.pem()).unwrap();
+        std::fs::write(folder.join("tls.key"), issued.signing_key.serialize_pem()).unwrap();
         Self {
             api,
             cluster: Arc::new(cluster),
+            certificates,
         }
     }
 
@@ -83,8 +90,9 @@ impl ApiServer {
     }
 
     /// Makes it call the webhooks; returns when it does, and has one object.
-    pub(crate) async fn call_webhooks(&self, authority: &Authority) {
-        let bundle = json!(ByteString(authority.pem().into_bytes()));
+    pub(crate) async fn call_webhooks(&self) {
+        let certificate = std::fs::read(self.certificates.path().join("tls.crt"));
+        let bundle = json!(ByteString(certificate.unwrap()));
         let mut kinds: Vec<&Kind> = kinds();
         kinds.retain(|kind| kind.kind == "Memcached");
         let mut crd = serde_json::to_value(crd::both_versions(kinds[0])).unwrap();

@@ -3,7 +3,6 @@
 
 use quartet_operator::kinds::DATA_ANNOTATION;
 use quartet_operator::kinds::memcached;
-use quartet_versions::conversion::DATA_LIMIT_BYTES;
 use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 
@@ -102,21 +101,6 @@ async fn conversion_data_is_validated_on_every_path_on_which_it_can_change() {
     written.expect("a status");
     assert_eq!(hub_spec(&env).await, expected);
 
-    for (annotations, words) in [
-        (
-            data(json!({"service": {"enabled": 1}})),
-            "spec.service.enabled of v1",
-        ),
-        (
-            data(json!({"memory": 64, "x": "x".repeat(DATA_LIMIT_BYTES)})),
-            "Too long: may not be more than 32768 bytes",
-        ),
-    ] {
-        let patch = json!({"metadata": {"annotations": annotations}});
-        let refused = env.merge(&path, patch).await.expect_err("refused");
-        assert!(refused.message.contains(words), "{refused:?}");
-    }
-
     // A valid annotation is stored without a change of the written spec.
     let patch = json!({"metadata": {"annotations": data(json!({"memory": 64, "threads": 2}))}});
     env.merge(&path, patch).await.expect("annotated");
@@ -130,22 +114,4 @@ async fn conversion_data_is_validated_on_every_path_on_which_it_can_change() {
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     env.merge(&path, label).await.expect("labelled");
     assert_eq!(hub_spec(&env).await, expected);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_service_desired_by_the_annotation_needs_a_valid_name_too() {
-    let env = BOTH_VERSIONS.test_env().await;
-    let in_spoke = collection(MEMCACHED, &MEMCACHED.spoke, "default");
-    let of_name = |enabled: bool| spoke("1.x", 1, data(json!({"service": {"enabled": enabled}})));
-    let blamed = "metadata.name: Invalid value: \"1.x\"";
-    let refused = env.create(&in_spoke, &of_name(true)).await;
-    let refused = refused.expect_err("refused");
-    assert!(refused.message.contains(blamed), "{refused:?}");
-    env.create(&in_spoke, &of_name(false))
-        .await
-        .expect("created");
-    let patch = json!({"metadata": {"annotations": data(json!({"service": {"enabled": true}}))}});
-    let refused = env.merge(&format!("{in_spoke}/1.x"), patch).await;
-    let refused = refused.expect_err("refused");
-    assert!(refused.message.contains(blamed), "{refused:?}");
 }

@@ -1,23 +1,16 @@
 //! Two versions of one object on a real API server: objects written in one version are read in the
 //! other, and fields that only the new one has are kept over edits in the original version.
 
-use futures::{Stream, StreamExt as _};
-use kube::api::{Api, DynamicObject, WatchEvent, WatchParams};
-use kube::core::ApiResource;
-use quartet_operator::kinds::DATA_ANNOTATION;
-use quartet_operator::kinds::{elasticweb, memcached};
-use quartet_operator::packaging::{crd, kinds, sample};
+use quartet_operator::kinds::memcached;
+use quartet_operator::packaging::{kinds, sample};
 use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
-use testkit::load_factor;
-use tokio::time::timeout;
 
-use crate::environment::{DEADLINE, TestEnv, collection, object, path};
-use crate::shared::{BOTH_VERSIONS, Exclusive};
+use crate::environment::{TestEnv, collection, object, path};
+use crate::shared::BOTH_VERSIONS;
 use crate::webhooks::number_of_pods;
 
 const MEMCACHED: &Kind = &memcached::KIND;
-const ELASTIC_WEB: &Kind = &elasticweb::KIND;
 
 fn in_spoke(kind: &Kind, name: &str) -> String {
     path(kind, &kind.spoke, "default", name)
@@ -101,26 +94,6 @@ async fn an_object_written_in_one_version_is_read_in_the_other() {
         json!({"replicas": 6, "memory": 128, "threads": 2, "service": {"enabled": true}});
     assert_eq!(read["spec"], expected);
     assert!(read["metadata"]["annotations"].is_null(), "{read:#}");
-
-    // Through the new version: the original version's fields follow.
-    let name = "elasticweb-sample";
-    let sample = sample::sample(ELASTIC_WEB, &ELASTIC_WEB.spoke).expect("a sample");
-    let spokes = collection(ELASTIC_WEB, &ELASTIC_WEB.spoke, "default");
-    env.create(&spokes, &sample).await.expect("created");
-    let patch = json!({"spec": {"capacity": {"targetQPS": 800}, "service": {"nodePort": 30099, "port": 81}}});
-    env.merge(&in_hub(ELASTIC_WEB, name), patch)
-        .await
-        .expect("patched");
-    let read = env
-        .get(&in_spoke(ELASTIC_WEB, name))
-        .await
-        .expect("the object");
-    let expected = json!({"image": "docker.io/library/nginx:1.28.3-alpine", "port": 30099, "singlePodsQPS": 800, "totalQPS": 800});
-    assert_eq!(read["spec"], expected);
-    let annotations = read["metadata"]["annotations"]
-        .as_object()
-        .expect("annotations");
-    assert_eq!(annotations.keys().collect::<Vec<_>>(), [DATA_ANNOTATION]);
 
     // kubectl scale in each version changes the same number.
     for version in [&MEMCACHED.spoke, &MEMCACHED.hub] {
@@ -253,82 +226,4 @@ async fn assert_owned(env: &TestEnv, expected: &[(&str, &Version, Value)]) {
             assert_eq!(entry["fieldsV1"]["f:spec"], *fields);
         }
     }
-}
-
-/// Sends the events of `kind` in one version.
-async fn watch(
-    env: &TestEnv,
-    kind: &Kind,
-    version: &Version,
-) -> impl Stream<Item = (String, Value)> + use<> {
-    let resource = ApiResource {
-        group: kind.group.to_owned(),
-        version: version.name.to_owned(),
-        api_version: kind.api_version(version),
-        kind: kind.kind.to_owned(),
-        plural: kind.plural.to_owned(),
-    };
-    let api: Api<DynamicObject> = Api::namespaced_with(env.client.clone(), "default", &resource);
-    let api_version = kind.api_version(version);
-    let stream = api
-        .watch(&WatchParams::default(), "0")
-        .await
-        .expect("a watch");
-    Box::pin(stream.filter_map(move |event| {
-        let api_version = api_version.clone();
-        async move {
-            let (happened, object) = match event.expect("an event") {
-                WatchEvent::Added(object) => ("added", object),
-                WatchEvent::Modified(object) => ("modified", object),
-                WatchEvent::Deleted(object) => ("deleted", object),
-                WatchEvent::Bookmark(_) => return None,
-                WatchEvent::Error(status) => panic!("{status:?}"),
-            };
-            let types = object.types.as_ref().expect("types");
-            assert_eq!(
-                (&types.kind, &types.api_version),
-                (&"Memcached".to_owned(), &api_version)
-            );
-            let name = object.metadata.name.expect("a name");
-            Some((format!("{happened} {name}"), object.data["spec"].clone()))
-        }
-    }))
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn watches_of_both_versions_send_all_events() {
-    let env = Exclusive::test_env().await;
-    env.apply_crds(crd::both_versions).await;
-    env.register_webhooks().await;
-    let mut spoke = watch(&env, MEMCACHED, &MEMCACHED.spoke).await;
-    let mut hub = watch(&env, MEMCACHED, &MEMCACHED.hub).await;
-    let mut both = async |happened: &str, in_spoke: Value, in_hub: Value| {
-        let next = async { (spoke.next().await, hub.next().await) };
-        let next = timeout(DEADLINE.mul_f64(load_factor()), next).await;
-        let (spoke, hub) = next.unwrap_or_else(|_| panic!("no event: {happened}"));
-        assert_eq!(spoke, Some((happened.to_owned(), in_spoke)));
-        assert_eq!(hub, Some((happened.to_owned(), in_hub)));
-    };
-
-    let small = object(
-        MEMCACHED,
-        &MEMCACHED.hub,
-        "small",
-        json!({"replicas": 1, "memory": 8}),
-    );
-    let collection_of = |version| collection(MEMCACHED, version, "default");
-    let created = env.create(&collection_of(&MEMCACHED.hub), &small).await;
-    created.expect("created");
-    let memory = |replicas: i64| json!({"replicas": replicas, "memory": 8});
-    both("added small", json!({"size": 1}), memory(1)).await;
-    let patch = json!({"spec": {"size": 2}});
-    env.merge(&in_spoke(MEMCACHED, "small"), patch)
-        .await
-        .expect("patched");
-    both("modified small", json!({"size": 2}), memory(2)).await;
-
-    env.delete(&in_hub(MEMCACHED, "small"))
-        .await
-        .expect("deleted");
-    both("deleted small", json!({"size": 2}), memory(2)).await;
 }

@@ -2,13 +2,11 @@
 //! The API server stores null for it, because the field manager owns nothing below it any more.
 
 use quartet_operator::kinds::OPERATORS;
-use quartet_operator::packaging::{kinds, sample};
-use quartet_versions::Kind;
-use quartet_versions::conversion::hub_spec;
-use quartet_workload::{Resource, Settings};
+use quartet_workload::Operator;
+use quartet_operator::packaging::sample;
 use serde_json::{Map, Value, json};
 
-use crate::environment::{collection, object, path};
+use crate::environment::{children, collection, object, path};
 use crate::shared::BOTH_VERSIONS;
 
 const NAMESPACE: &str = "emptied";
@@ -93,23 +91,9 @@ fn with(mut spec: Value, path: &[String], value: &Value) -> Value {
 }
 
 /// The children of a resource with this spec in the hub version, as JSON.
-fn children(kind: &Kind, spec: &Value) -> Vec<Value> {
-    let mut operators = OPERATORS.iter();
-    let operator = operators.find(|operator| operator.kind().kind == kind.kind);
-    let resource = Resource {
-        namespace: NAMESPACE.to_owned(),
-        name: "a".to_owned(),
-        uid: "uid".to_owned(),
-        generation: 1,
-        api_version: kind.api_version(&kind.hub),
-        spec: hub_spec(kind, &kind.hub, spec, None),
-        status: Default::default(),
-        paused: None,
-    };
-    let desired = operator
-        .expect("an operator")
-        .desired(&resource, &Settings::default());
-    let children = desired.unwrap_or_else(|error| panic!("{spec}: {error:?}"));
+fn bodies(operator: &dyn Operator, spec: &Value) -> Vec<Value> {
+    let children = children(operator, &operator.kind().hub, spec);
+    let children = children.unwrap_or_else(|error| panic!("{spec}: {error:?}"));
     children.into_iter().map(|child| child.body).collect()
 }
 
@@ -118,7 +102,8 @@ async fn an_emptied_object_map_or_list_is_as_an_empty_one_of_a_new_resource() {
     let env = BOTH_VERSIONS.test_env().await;
     env.create_namespace(NAMESPACE).await;
     let (mut cases, mut wrong) = (0, Vec::new());
-    for kind in kinds() {
+    for operator in OPERATORS.iter().copied() {
+        let kind = operator.kind();
         let base = sample::sample(kind, &kind.hub).expect("a sample")["spec"].take();
         let mut found = Vec::new();
         containers(&[], &kind.hub.spec, &mut found);
@@ -142,10 +127,10 @@ async fn an_emptied_object_map_or_list_is_as_an_empty_one_of_a_new_resource() {
             let full = env.apply(&target, &manifest(&filled)).await;
             full.unwrap_or_else(|error| panic!("{context}: {filled}: {error:?}"));
             let emptied = manifest(&empty);
-            let wanted = children(kind, &emptied["spec"]);
+            let wanted = bodies(operator, &emptied["spec"]);
             cases += 1;
             match env.apply(&target, &emptied).await {
-                Ok(stored) if children(kind, &stored["spec"]) == wanted => {}
+                Ok(stored) if bodies(operator, &stored["spec"]) == wanted => {}
                 Ok(stored) => wrong.push(format!("{context}: {}", stored["spec"])),
                 Err(error) => wrong.push(format!("{context}: {}", error.message)),
             }
@@ -159,7 +144,7 @@ async fn an_emptied_object_map_or_list_is_as_an_empty_one_of_a_new_resource() {
                 .get(&path(kind, &kind.hub, NAMESPACE, &name))
                 .await
                 .expect("it");
-            if children(kind, &read["spec"]) != wanted {
+            if bodies(operator, &read["spec"]) != wanted {
                 wrong.push(format!(
                     "{context}: after a write in the original version: {}",
                     read["spec"]
@@ -181,7 +166,7 @@ async fn an_emptied_object_map_or_list_is_as_an_empty_one_of_a_new_resource() {
             let spec = with(base.clone(), &place, &Value::Null);
             let null = object(kind, &kind.hub, &name, spec);
             match env.apply(&format!("{new}?fieldManager=flux"), &null).await {
-                Ok(stored) if children(kind, &stored["spec"]) == wanted => {}
+                Ok(stored) if bodies(operator, &stored["spec"]) == wanted => {}
                 Ok(stored) => wrong.push(format!("{context}: null: {}", stored["spec"])),
                 Err(error) => wrong.push(format!("{context}: null: {}", error.message)),
             }

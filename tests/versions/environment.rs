@@ -10,9 +10,12 @@ use std::time::{Duration, Instant};
 use devcluster::{Cluster, Component, Options};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use quartet_operator::kinds::OPERATORS;
+use quartet_workload::{
+    Child, DEPLOYMENT, Operator, Owned, Resource, SERVICE, Settings, ValidationError,
+};
 use quartet_operator::packaging::{kinds, sample};
+use quartet_versions::conversion::hub_spec;
 use quartet_versions::{Kind, Version};
-use quartet_workload::{DEPLOYMENT, Owned, SERVICE};
 use serde_json::{Value, json};
 use testkit::{Answer, ApiServer, Limit, Manager, Retries};
 
@@ -21,8 +24,6 @@ use crate::webhook_server::WebhookServer;
 /// The most time for any step, including ten thousand conversions.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(150);
 const POLL: Duration = Duration::from_millis(50);
-/// No limit for the number of pods, because objects of the original operators must be writable.
-pub(crate) const NO_LIMIT: u32 = 0;
 
 const CONFIGURATIONS: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
@@ -48,16 +49,8 @@ impl Deref for TestEnv {
 impl TestEnv {
     /// Starts etcd and an API server, without controllers.
     pub(crate) async fn with_api_server() -> Self {
-        Self::with(NO_LIMIT).await
-    }
-
-    pub(crate) async fn with(max_replicas: u32) -> Self {
         let cluster = Cluster::start_api_server(Options::default()).expect("an API server");
-        Self::of(
-            Arc::new(cluster),
-            Arc::new(WebhookServer::start(max_replicas).await),
-        )
-        .await
+        Self::of(Arc::new(cluster), Arc::new(WebhookServer::start().await)).await
     }
 
     pub(crate) async fn of(cluster: Arc<Cluster>, webhooks: Arc<WebhookServer>) -> Self {
@@ -298,6 +291,29 @@ pub(crate) fn crd_path(kind: &Kind) -> String {
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}.{}",
         kind.plural, kind.group
     )
+}
+
+/// The children of a resource with this spec.
+///
+/// # Errors
+/// The manager rejects the spec.
+pub(crate) fn children(
+    operator: &dyn Operator,
+    version: &Version,
+    spec: &Value,
+) -> Result<Vec<Child>, ValidationError> {
+    let kind = operator.kind();
+    let resource = Resource {
+        namespace: "default".to_owned(),
+        name: "a".to_owned(),
+        uid: "1".to_owned(),
+        generation: 1,
+        api_version: kind.api_version(version),
+        spec: hub_spec(kind, version, spec, None),
+        status: Default::default(),
+        paused: None,
+    };
+    operator.desired(&resource, &Settings::default())
 }
 
 /// Returns the path of all objects of a kind in every namespace.

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use crate::environment::{TestEnv, collection, crd_path, object, path};
 use crate::original::kinds;
-use crate::shared::Exclusive;
 
 const MEMCACHED: &Kind = &memcached::KIND;
 
@@ -36,7 +35,7 @@ async fn memcached(env: &TestEnv, name: &str) -> (Value, String, String) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn without_conversion_a_write_in_the_original_version_loses_fields() {
-    let env = Exclusive::test_env().await;
+    let env = TestEnv::with_api_server().await;
     env.apply_crds(crd::both_versions).await;
     let (spec, hub, spoke) = memcached(&env, "m").await;
     env.remove_webhooks().await;
@@ -52,7 +51,7 @@ async fn without_conversion_a_write_in_the_original_version_loses_fields() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn where_the_original_version_is_not_served_nothing_is_lost() {
-    let env = Exclusive::test_env().await;
+    let env = TestEnv::with_api_server().await;
     env.apply_crds(crd::both_versions).await;
     let (spec, hub, spoke) = memcached(&env, "m").await;
 

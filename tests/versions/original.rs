@@ -9,11 +9,6 @@ use testkit::is_original;
 
 use crate::environment::TestEnv;
 
-const MEMCACHED: &str = include_str!("../support/original/crds/memcacheds.yaml");
-const NGINX: &str = include_str!("../support/original/crds/nginxes.yaml");
-const ELASTIC_WEB: &str = include_str!("../support/original/crds/elasticwebs.yaml");
-const HELLO_WORLD: &str = include_str!("../support/original/crds/helloworlds.yaml");
-
 /// Returns the kinds that had an original operator.
 pub(crate) fn kinds() -> Vec<&'static Kind> {
     let mut kinds = packaging::kinds();
@@ -32,14 +27,9 @@ pub(crate) async fn install_crds(env: &TestEnv) {
 
 /// Returns the CRD that the original operator of this kind installed.
 fn crd(kind: &Kind) -> CustomResourceDefinition {
-    let text = match kind.kind {
-        "Memcached" => MEMCACHED,
-        "Nginx" => NGINX,
-        "ElasticWeb" => ELASTIC_WEB,
-        "HelloWorld" => HELLO_WORLD,
-        other => panic!("the original operators had no {other}"),
-    };
-    serde_saphyr::from_str(text).expect("YAML")
+    let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/original/crds");
+    let text = std::fs::read_to_string(format!("{crds}/{}.yaml", kind.plural));
+    serde_saphyr::from_str(&text.expect("a CRD")).expect("YAML")
 }
 
 /// Returns specs that the original CRD of this kind accepted, with the name of the object for each;

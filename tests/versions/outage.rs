@@ -43,81 +43,67 @@ fn at(kind: &Kind, object: &Value) -> String {
     path(kind, &kind.hub, NAMESPACE, name)
 }
 
-/// One resource of every kind.
-struct Life<'a> {
-    env: &'a TestEnv,
-    name: String,
-}
-
-fn life<'a>(env: &'a TestEnv, name: &str) -> Life<'a> {
-    Life {
-        env,
-        name: name.to_owned(),
+async fn each_is_ready_with(env: &TestEnv, name: &str, pods: i64) {
+    for kind in kinds() {
+        let ready = |object: &Value| is_ready_with(object, pods);
+        let path = at(kind, &live(kind, name, pods));
+        env.until(&path, "ready", ready).await;
     }
 }
 
-impl Life<'_> {
-    async fn each_is_ready_with(&self, pods: i64) {
-        for kind in kinds() {
-            let ready = |object: &Value| is_ready_with(object, pods);
-            let path = at(kind, &live(kind, &self.name, pods));
-            self.env.until(&path, "ready", ready).await;
-        }
+async fn create_each(env: &TestEnv, name: &str) {
+    for kind in kinds() {
+        let hub = collection(kind, &kind.hub, NAMESPACE);
+        env.until_created(&hub, &live(kind, name, 1)).await;
     }
+    each_is_ready_with(env, name, 1).await;
+}
 
-    async fn create(&self) {
-        for kind in kinds() {
-            let hub = collection(kind, &kind.hub, NAMESPACE);
-            self.env
-                .until_created(&hub, &live(kind, &self.name, 1))
-                .await;
-        }
-        self.each_is_ready_with(1).await;
+/// Scales with the scale subresource if there is one, else with the spec.
+async fn scale_each(env: &TestEnv, name: &str, pods: i64) {
+    for kind in kinds() {
+        let object = live(kind, name, pods);
+        let (path, replicas) = (at(kind, &object), json!({"spec": {"replicas": pods}}));
+        let scaled = match env.merge(&format!("{path}/scale"), replicas).await {
+            Err(status) if status.code == 404 => {
+                env.merge(&path, json!({"spec": object["spec"]})).await
+            }
+            scaled => scaled,
+        };
+        scaled.expect("scaled");
     }
+    each_is_ready_with(env, name, pods).await;
+}
 
-    /// Scales with the scale subresource if there is one, else with the spec.
-    async fn scale(&self, pods: i64) {
-        for kind in kinds() {
-            let object = live(kind, &self.name, pods);
-            let (path, replicas) = (at(kind, &object), json!({"spec": {"replicas": pods}}));
-            let scaled = match self.env.merge(&format!("{path}/scale"), replicas).await {
-                Err(status) if status.code == 404 => {
-                    self.env.merge(&path, json!({"spec": object["spec"]})).await
-                }
-                scaled => scaled,
-            };
-            scaled.expect("scaled");
-        }
-        self.each_is_ready_with(pods).await;
-    }
+/// Returns the path of the Deployment of a resource.
+fn child_of(object: &Value) -> String {
+    let name = object["metadata"]["name"].as_str().expect("a name");
+    format!("{DEPLOYMENTS}/{name}")
+}
 
-    async fn delete_in_foreground(&self) {
-        for kind in kinds() {
-            let object = live(kind, &self.name, 1);
-            self.env.delete_in_foreground(&at(kind, &object)).await;
-        }
-        for kind in kinds() {
-            let object = live(kind, &self.name, 1);
-            self.env.until_gone(&at(kind, &object)).await;
-            let child = object["metadata"]["name"].as_str().expect("a name");
-            let child = self.env.get(&format!("{DEPLOYMENTS}/{child}")).await;
-            assert!(child.is_err(), "the child still exists");
-        }
+async fn delete_each_in_foreground(env: &TestEnv, name: &str) {
+    for kind in kinds() {
+        let path = at(kind, &live(kind, name, 1));
+        env.delete_in_foreground(&path).await;
     }
+    for kind in kinds() {
+        let object = live(kind, name, 1);
+        env.until_gone(&at(kind, &object)).await;
+        let child = env.get(&child_of(&object)).await;
+        assert!(child.is_err(), "the child still exists");
+    }
+}
 
-    /// A deleted child is recreated.
-    async fn repair(&self) {
-        for kind in kinds() {
-            let object = live(kind, &self.name, 1);
-            let child = object["metadata"]["name"].as_str().expect("a name");
-            let path = format!("{DEPLOYMENTS}/{child}");
-            let before = self.env.get(&path).await.expect("a child")["metadata"]["uid"].take();
-            self.env.delete(&path).await.expect("deleted");
-            let is_new = |child: &Value| child["metadata"]["uid"] != before;
-            self.env.until(&path, "there again", is_new).await;
-        }
-        self.each_is_ready_with(1).await;
+/// A deleted child is recreated.
+async fn repair_each(env: &TestEnv, name: &str) {
+    for kind in kinds() {
+        let path = child_of(&live(kind, name, 1));
+        let before = env.get(&path).await.expect("a child")["metadata"]["uid"].take();
+        env.delete(&path).await.expect("deleted");
+        let is_new = |child: &Value| child["metadata"]["uid"] != before;
+        env.until(&path, "there again", is_new).await;
     }
+    each_is_ready_with(env, name, 1).await;
 }
 
 /// Applies [`APPLIED`] in the original version and then in the new one; returns its path in the latter.
@@ -179,8 +165,8 @@ async fn a_minute_without_webhooks_stops_neither_reconcilers_nor_deletions() {
     env.apply_crds(crd::both_versions).await;
     env.register_webhooks().await;
     let _manager = env.start_manager(NAMESPACE);
-    life(&env, "old").create().await;
-    life(&env, "going").create().await;
+    create_each(&env, "old").await;
+    create_each(&env, "going").await;
     let kind = kinds()[0];
     let applied = apply_in_both(&env, kind).await;
 
@@ -201,19 +187,19 @@ async fn a_minute_without_webhooks_stops_neither_reconcilers_nor_deletions() {
     );
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     env.merge(&memcached, label).await.expect("labelled");
-    life(&env, "old").repair().await;
-    life(&env, "going").delete_in_foreground().await;
+    repair_each(&env, "old").await;
+    delete_each_in_foreground(&env, "going").await;
 
     // The workaround for administrators.
     env.unregister_webhooks().await;
     let mut rounds = 0;
     while gone.elapsed() < OUTAGE {
         rounds += 1;
-        let new = life(&env, &format!("new{rounds}"));
-        new.create().await;
-        new.scale(2).await;
-        life(&env, "old").scale(1 + rounds % 2).await;
-        new.delete_in_foreground().await;
+        let new = format!("new{rounds}");
+        create_each(&env, &new).await;
+        scale_each(&env, &new, 2).await;
+        scale_each(&env, "old", 1 + rounds % 2).await;
+        delete_each_in_foreground(&env, &new).await;
         let in_spoke = path(kind, &kind.spoke, NAMESPACE, "old-memcached");
         let refused = env
             .get(&in_spoke)
@@ -227,7 +213,7 @@ async fn a_minute_without_webhooks_stops_neither_reconcilers_nor_deletions() {
 
     env.webhooks.restart().await;
     env.register_webhooks().await;
-    life(&env, "old").scale(3).await;
+    scale_each(&env, "old", 3).await;
     let in_spoke = path(kind, &kind.spoke, NAMESPACE, "old-memcached");
     let has_three = |object: &Value| is_ready_with(object, 3) && object["spec"]["size"] == 3;
     env.until(&in_spoke, "read by conversion", has_three).await;

@@ -5,13 +5,12 @@
 use futures::{StreamExt as _, stream};
 use quartet_operator::kinds::OPERATORS;
 use quartet_operator::packaging::sample;
-use quartet_versions::conversion::hub_spec;
 use quartet_versions::{Kind, Version};
 use quartet_workload::api::Status;
-use quartet_workload::{Child, Operator, Resource, Settings};
+use quartet_workload::{Child, Operator};
 use serde_json::{Value, json};
 
-use crate::environment::{TestEnv, collection, object};
+use crate::environment::{TestEnv, children, collection, object};
 use crate::shared::BOTH_VERSIONS;
 
 /// Texts that are no image, name, key or value of a label; and some that are.
@@ -160,23 +159,6 @@ fn cases(version: &Version) -> Vec<Case> {
     cases
 }
 
-/// The children for this spec; none if the manager itself refuses it.
-fn children(operator: &dyn Operator, version: &Version, spec: &Value) -> Vec<Child> {
-    let kind = operator.kind();
-    let resource = Resource {
-        namespace: "default".to_owned(),
-        name: "swept".to_owned(),
-        uid: "1".to_owned(),
-        generation: 1,
-        api_version: kind.api_version(version),
-        spec: hub_spec(kind, version, spec, None),
-        status: Status::default(),
-        paused: None,
-    };
-    let desired = operator.desired(&resource, &Settings::default());
-    desired.unwrap_or_default()
-}
-
 /// The fields of a Deployment or Service that the API server refuses.
 async fn refused_in_children(env: &TestEnv, children: &[Child]) -> Vec<String> {
     let mut fields = Vec::new();
@@ -223,7 +205,9 @@ async fn wrong(
     let kind = operator.kind();
     let mut spec = sample::sample(kind, version).expect("a sample")["spec"].take();
     merge(&mut spec, patch);
-    let in_children = refused_in_children(env, &children(operator, version, &spec)).await;
+    // None if the manager itself refuses it.
+    let children = children(operator, version, &spec).unwrap_or_default();
+    let in_children = refused_in_children(env, &children).await;
     let in_resource = refused(env, kind, version, &spec).await;
     let blames = |fields: &Vec<String>| fields.iter().any(|it| it.starts_with(field.as_str()));
     let is_right = match &in_resource {

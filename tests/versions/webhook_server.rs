@@ -63,7 +63,6 @@ type Serving = JoinHandle<std::io::Result<()>>;
 pub(crate) struct WebhookServer {
     pub(crate) endpoint: Endpoint,
     certificate: Arc<OneCertificate>,
-    max_replicas: u32,
     metrics: Metrics,
     registry: Registry,
     /// None while the server is stopped.
@@ -80,9 +79,9 @@ impl ResolvesServerCert for OneCertificate {
 }
 
 impl WebhookServer {
-    /// Starts a server on a free port of the loopback address that allows this many pods of one
-    /// resource; 0 is no limit.
-    pub(crate) async fn start(max_replicas: u32) -> Self {
+    /// Starts a server on a free port of the loopback address, without a limit for the number of pods,
+    /// because objects of the original operators must be writable.
+    pub(crate) async fn start() -> Self {
         let issued = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])
             .expect("a certificate");
         let key = PrivateKeyDer::try_from(issued.signing_key.serialize_der()).expect("a key");
@@ -95,7 +94,6 @@ impl WebhookServer {
                 authority: issued.cert.pem(),
             },
             certificate: Arc::new(OneCertificate(Arc::new(certified))),
-            max_replicas,
             metrics: Metrics::register(&mut registry),
             registry,
             running: Mutex::default(),
@@ -153,7 +151,7 @@ impl WebhookServer {
             listener,
             Arc::clone(&self.certificate) as Arc<dyn ResolvesServerCert>,
             TlsVersion::Tls13,
-            Handlers::new(&kinds(), self.max_replicas, &self.metrics),
+            Handlers::new(&kinds(), 0, &self.metrics),
             stopping,
             std::future::pending(),
         ));

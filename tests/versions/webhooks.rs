@@ -1,10 +1,7 @@
-//! How the API server handles the webhooks' responses. The schemas have no lower bounds here, so
-//! that the webhook is the one that rejects.
+//! Which writes the API server asks the webhooks about.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use quartet_operator::kinds::memcached;
-use quartet_operator::packaging::{crd, kinds, sample};
-use quartet_versions::replicas::Pods;
+use quartet_operator::packaging::{kinds, sample};
 use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -14,32 +11,10 @@ use crate::environment::{TestEnv, collection, path};
 use crate::shared::Shared;
 
 const MEMCACHED: &Kind = &memcached::KIND;
-const MAX_REPLICAS: u32 = 10;
 
-static ASKED_OFTEN: Shared = Shared::new(without_minimums, MAX_REPLICAS, None);
+static ASKED_OFTEN: Shared = Shared::new(false);
 /// Tests that count decisions, and those that cause some, run one at a time.
 static TURN: Mutex<()> = Mutex::const_new(());
-
-fn without_minimums(kind: &Kind) -> CustomResourceDefinition {
-    let mut crd = serde_json::to_value(crd::both_versions(kind)).expect("JSON");
-    for version in crd["spec"]["versions"].as_array_mut().expect("versions") {
-        let spec = version.pointer_mut("/schema/openAPIV3Schema/properties/spec");
-        without_minimum(spec.expect("a schema"));
-    }
-    serde_json::from_value(crd).expect("a CRD")
-}
-
-/// Removes every lower bound from a schema.
-fn without_minimum(schema: &mut Value) {
-    match schema {
-        Value::Object(fields) => {
-            fields.remove("minimum");
-            fields.values_mut().for_each(without_minimum);
-        }
-        Value::Array(items) => items.iter_mut().for_each(without_minimum),
-        _ => {}
-    }
-}
 
 /// Returns every version of every kind.
 fn versions() -> impl Iterator<Item = (&'static Kind, &'static Version)> {
@@ -66,66 +41,6 @@ pub(crate) fn number_of_pods<'a>(object: &'a mut Value, version: &Version) -> &'
     let (field, _) = version.pods.blamed(&object["spec"]);
     let pointer = format!("/{}", field.replace('.', "/"));
     object.pointer_mut(&pointer).expect("a number")
-}
-
-/// Returns a sample that only the webhook rejects, and the message. Where there is a scale
-/// subresource, the API server itself rejects a negative number.
-fn wrong(kind: &Kind, version: &Version) -> (Value, String) {
-    let mut sample = sample::sample(kind, version).expect("a sample");
-    sample["metadata"] = json!({"name": "wrong"});
-    let (number, detail) = match version.pods {
-        Pods::Derived { .. } => (-1, "must be greater than or equal to 0"),
-        Pods::Counted(_) => (
-            11,
-            "must be less than or equal to 10, the operator's limit (--max-replicas)",
-        ),
-    };
-    *number_of_pods(&mut sample, version) = json!(number);
-    (sample, format!("Invalid value: {number}: {detail}"))
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_rejection_by_the_webhook_has_its_cause_in_the_written_version() {
-    let (env, _turn) = (ASKED_OFTEN.test_env().await, TURN.lock().await);
-    for kind in kinds() {
-        let decisions =
-            || env.webhooks.decisions(kind, &kind.spoke) + env.webhooks.decisions(kind, &kind.hub);
-        for version in [&kind.spoke, &kind.hub] {
-            let (wrong, detail) = wrong(kind, version);
-            let before = decisions();
-            let target = collection(kind, version, "default");
-            let status = env.create(&target, &wrong).await.expect_err("refused");
-            let (field, _) = version.pods.blamed(&wrong["spec"]);
-            let name = kind.controller_name();
-            assert_eq!(
-                status.message,
-                format!(
-                    "admission webhook \"v{name}-{}.{}\" denied the request: {}.{} \"wrong\" is \
-                     invalid: {field}: {detail}",
-                    version.name, kind.group, kind.kind, kind.group
-                )
-            );
-            assert_eq!((status.code, status.reason.as_str()), (422, "Invalid"));
-            let details = status.details.expect("details");
-            assert_eq!(
-                (details.kind.as_str(), details.name.as_str()),
-                (kind.kind, "wrong")
-            );
-            let [cause] = details.causes.as_slice() else {
-                panic!("one cause: {details:?}");
-            };
-            assert_eq!(
-                (cause.field.as_str(), cause.message.as_str()),
-                (&*field, &*detail)
-            );
-            assert_eq!(cause.reason, "FieldValueInvalid");
-            assert_eq!(
-                decisions(),
-                before + 1.0,
-                "the other version's webhook was not called"
-            );
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

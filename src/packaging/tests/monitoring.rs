@@ -1,6 +1,6 @@
 //! The hand-written alerts and dashboards: they are complete, have runbooks and non-overlapping
-//! panels, and use only metrics and labels of the manager. `tests/cluster/monitoring` evaluates
-//! each query.
+//! panels, and use only metrics and labels of the manager. `tests/cluster/monitoring.rs` evaluates
+//! each alert.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

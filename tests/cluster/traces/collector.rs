@@ -15,14 +15,6 @@ pub(crate) struct Collector {
     received: PathBuf,
 }
 
-/// A span as the collector received it.
-#[derive(Debug, Clone)]
-pub(crate) struct Span {
-    /// The resource attributes of its process.
-    pub(crate) resource: Value,
-    span: Value,
-}
-
 impl Collector {
     /// Starts a collector with its files below `folder`, and waits until it listens at `address`.
     pub(crate) async fn start(folder: &Path, address: &str) -> Self {
@@ -52,8 +44,9 @@ impl Collector {
         Self { child, received }
     }
 
-    /// Returns all spans that it has received and written so far.
-    pub(crate) fn spans(&self) -> Vec<Span> {
+    /// Returns all spans that it has received and written so far, with their attributes, and those of
+    /// their process in `resource`, as objects.
+    pub(crate) fn spans(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(&self.received).unwrap_or_default();
         // The last line may be incomplete.
         let batches = text
@@ -63,10 +56,12 @@ impl Collector {
         for batch in batches {
             for of_process in items(&batch["resourceSpans"]) {
                 for scope in items(&of_process["scopeSpans"]) {
-                    spans.extend(items(&scope["spans"]).map(|span| Span {
-                        resource: attributes(&of_process["resource"]),
-                        span: span.clone(),
-                    }));
+                    for span in items(&scope["spans"]) {
+                        let mut span = span.clone();
+                        span["resource"] = attributes(&of_process["resource"]);
+                        span["attributes"] = attributes(&span);
+                        spans.push(span);
+                    }
                 }
             }
         }
@@ -98,32 +93,4 @@ fn attributes(of: &Value) -> Value {
         (name, value)
     });
     Value::Object(pairs.collect())
-}
-
-impl Span {
-    pub(crate) fn name(&self) -> &str {
-        self.span["name"].as_str().unwrap_or_default()
-    }
-
-    pub(crate) fn kind(&self) -> i64 {
-        self.span["kind"].as_i64().unwrap_or_default()
-    }
-
-    pub(crate) fn attributes(&self) -> Value {
-        attributes(&self.span)
-    }
-
-    /// Reports whether the span is a direct child of `other`.
-    pub(crate) fn is_child_of(&self, other: &Self) -> bool {
-        self.span["traceId"] == other.span["traceId"]
-            && self.span["parentSpanId"] == other.span["spanId"]
-    }
-
-    /// Reports whether the span is the root of its trace.
-    pub(crate) fn is_root(&self) -> bool {
-        self.span["parentSpanId"]
-            .as_str()
-            .unwrap_or_default()
-            .is_empty()
-    }
 }

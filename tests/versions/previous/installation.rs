@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use serde::Deserialize as _;
+use quartet_operator::packaging::sample;
 use serde_json::{Value, json};
-use testkit::{Answer, Limit, Manager, http, own_address};
+use testkit::{Limit, Manager, http, own_address};
 
-use crate::environment::{DEADLINE, TestEnv, crd_path};
+use crate::environment::{DEADLINE, TestEnv, collection, crd_path};
 use crate::original::kinds;
 
 pub(crate) const NAMESPACE: &str = "quartet-operator-system";
@@ -60,10 +60,7 @@ impl Release {
             "ValidatingWebhookConfiguration",
         ];
         parsed
-            .filter(|object: &Value| {
-                let kind = String::deserialize(&object["kind"]).unwrap_or_default();
-                installs.contains(&kind.as_str())
-            })
+            .filter(|object: &Value| installs.iter().any(|kind| object["kind"] == *kind))
             .collect()
     }
 }
@@ -174,19 +171,20 @@ pub(crate) async fn until_served(env: &TestEnv) {
         env.until(&crd_path(kind), "has a caBundle", crd).await;
         let mut limit = Limit::new(DEADLINE);
         loop {
-            let mut sample =
-                quartet_operator::packaging::sample::sample(kind, &kind.hub).expect("one");
+            let mut sample = sample::sample(kind, &kind.hub).expect("one");
             sample["spec"]["replicas"] = json!(1_000_000);
             if kind.kind == "ElasticWeb" {
                 sample["spec"]["capacity"] = json!({"perPodQPS": 1, "targetQPS": 1_000_000});
             }
-            let path = crate::environment::collection(kind, &kind.hub, "default");
-            let answer: Answer = env.create(&format!("{path}?dryRun=All"), &sample).await;
-            match answer {
-                Err(status) if status.message.contains("denied the request") => break,
-                Err(status) if status.reason == "Invalid" => break,
-                answer => limit.pause(|| format!("not called: {answer:?}")).await,
+            let path = collection(kind, &kind.hub, "default");
+            let answer = env.create(&format!("{path}?dryRun=All"), &sample).await;
+            let is_called = answer.as_ref().is_err_and(|it| {
+                it.reason == "Invalid" || it.message.contains("denied the request")
+            });
+            if is_called {
+                break;
             }
+            limit.pause(|| format!("not called: {answer:?}")).await;
         }
     }
 }

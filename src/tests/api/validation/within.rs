@@ -1,6 +1,4 @@
-//! Generates values from a schema, for the property tests of validation and conversion in this
-//! crate, and for those of `tests/versions` against a real API server. The latter include this
-//! file beside a module `limits`.
+//! Generates values from a schema, for the property tests of validation and conversion.
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;

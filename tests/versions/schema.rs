@@ -1,122 +1,44 @@
-//! The CRDs on a real API server, which `make test` starts: it accepts each version, and the API
-//! server and our own validation agree, value by value, on rejection and on the named field.
-//!
-//! The CRDs are copies in groups of these tests, so that other tests and conversion webhooks have no
-//! effect. They stay in the cluster, because its quota controller can pause when a type is removed.
-#![allow(clippy::disallowed_types)] // the API server runs in real time
+//! The schemas of the CRDs on an API server that calls no validating webhook: it and our own validation
+//! agree, value by value, on rejection and on the named field.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Client, Error};
 use quartet_operator::kinds::OPERATORS;
+use quartet_workload::SERVICE;
 use quartet_operator::packaging::{crd, kinds, sample};
-use quartet_versions::conversion::hub_spec;
 use quartet_versions::limits::{LABEL, NAME, QUALIFIED_NAME, VISIBLE};
 use quartet_versions::rules;
 use quartet_versions::{Kind, Version};
 use quartet_workload::api::Status;
-use quartet_workload::{Operator, Resource, SERVICE, Settings};
 use serde_json::{Map, Value, json};
-use testkit::Limit;
-use tokio::sync::OnceCell;
 
-/// The most time until a new CRD is served, on an idle machine.
-const DEADLINE: Duration = Duration::from_secs(30);
+use crate::environment::{TestEnv, children, collection, object};
 
-/// Returns a client of a cluster with the CRDs.
-async fn client() -> Client {
-    static INSTALLED: OnceCell<()> = OnceCell::const_new();
-    assert!(
-        std::env::var_os("KUBECONFIG").is_some(),
-        "KUBECONFIG is not set: these tests need a cluster, run `make test`"
-    );
-    let client = Client::try_default()
-        .await
-        .expect("a client for KUBECONFIG");
-    INSTALLED.get_or_init(|| install(&client)).await;
-    client
-}
-
-/// Returns the group of the copy, which no other test uses.
-fn group(kind: &Kind) -> String {
-    format!("schema.{}", kind.group)
-}
-
-/// Installs a copy of each CRD.
-async fn install(client: &Client) {
-    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for kind in kinds() {
-        let mut crd: CustomResourceDefinition = crd::both_versions(kind);
-        let name = format!("{}.{}", kind.plural, group(kind));
-        crd.metadata.name = Some(name.clone());
-        crd.spec.group = group(kind);
-        crd.spec.conversion = None;
-        // Its short name would hide that of the real CRD.
-        crd.spec.names.short_names = None;
-        crd.spec.names.categories = None;
-        let params = PatchParams::apply("schema-tests").force();
-        crds.patch(&name, &params, &Patch::Apply(&crd))
-            .await
-            .expect("the API server accepts the CRD");
+/// Returns the fields of `spec` that the API server's error names; none if it accepts it.
+async fn blamed(
+    env: &TestEnv,
+    kind: &Kind,
+    version: &Version,
+    name: &str,
+    spec: Option<&Value>,
+) -> BTreeSet<String> {
+    let mut object = object(kind, version, name, Value::Null);
+    if let Some(spec) = spec {
+        object["spec"] = spec.clone();
     }
-}
-
-/// One version of the copy of a kind on the API server.
-struct Served {
-    api: Api<DynamicObject>,
-    resource: ApiResource,
-}
-
-impl Served {
-    /// Waits until the version is served.
-    async fn of(client: &Client, kind: &Kind, version: &Version) -> Self {
-        let gvk = GroupVersionKind::gvk(&group(kind), version.name, kind.kind);
-        let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
-        let api = Api::namespaced_with(client.clone(), "default", &resource);
-        let served = Self { api, resource };
-        let mut limit = Limit::new(DEADLINE);
-        while served.api.list(&Default::default()).await.is_err() {
-            assert!(!limit.is_over(), "{} is not served", kind.plural);
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        served
-    }
-
-    /// Returns the fields of `spec` that the API server's error names; none if it accepts it.
-    async fn blamed(&self, name: &str, spec: Option<&Value>) -> BTreeSet<String> {
-        let mut object = DynamicObject::new(name, &self.resource);
-        object.data = json!({});
-        if let Some(spec) = spec {
-            object.data["spec"] = spec.clone();
-        }
-        let dry_run = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
-        match self.api.create(&dry_run, &object).await {
-            Ok(_) => BTreeSet::new(),
-            Err(Error::Api(status)) => {
-                assert_eq!(status.code, 422, "{status:?}");
-                let causes = status
-                    .details
-                    .map(|details| details.causes)
-                    .unwrap_or_default();
-                // `<nil>` names no field; a path with a leading dot is of the scale subresource.
-                let causes = causes
-                    .into_iter()
-                    .filter(|cause| !is_left_to_cel(&cause.message));
-                let fields = causes.map(|cause| cause.field);
-                fields
-                    .filter(|field| field.starts_with("spec") || field.starts_with("metadata"))
-                    .collect()
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
+    let target = format!("{}?dryRun=All", collection(kind, version, "default"));
+    let Err(status) = env.create(&target, &object).await else {
+        return BTreeSet::new();
+    };
+    assert_eq!(status.code, 422, "{status:?}");
+    let causes = status.details.map(|details| details.causes);
+    let causes = causes.unwrap_or_default().into_iter();
+    // `<nil>` names no field; a path with a leading dot is of the scale subresource.
+    let causes = causes.filter(|cause| !is_left_to_cel(&cause.message));
+    let fields = causes.map(|cause| cause.field);
+    fields
+        .filter(|field| field.starts_with("spec") || field.starts_with("metadata"))
+        .collect()
 }
 
 /// Reports whether this is the message of a rule that only the API server checks.
@@ -284,27 +206,25 @@ fn outermost(fields: &BTreeSet<String>) -> BTreeSet<&String> {
         .collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_api_server_and_our_validation_name_the_same_fields() {
-    let client = client().await;
+    let env = &TestEnv::with_api_server().await;
+    env.apply_crds(crd::both_versions).await;
+    names_that_no_service_can_have_are_rejected_if_one_is_desired(env).await;
     let (mut compared, mut differences) = (0, Vec::new());
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
-            let served = Served::of(&client, kind, version).await;
+            let asked = async |spec: Option<&Value>| blamed(env, kind, version, "x", spec).await;
             let full = full(&version.spec);
-            assert_eq!(
-                served.blamed("x", Some(&full)).await,
-                BTreeSet::new(),
-                "{full}"
-            );
+            assert_eq!(asked(Some(&full)).await, BTreeSet::new(), "{full}");
             let has_default = !version.spec["default"].is_null();
-            let is_blamed = served.blamed("x", None).await.contains("spec");
+            let is_blamed = asked(None).await.contains("spec");
             assert_ne!(is_blamed, has_default, "{kind:?} {version:?}");
             let mut found = Vec::new();
             probes(&version.spec, "", &mut found);
             for (pointer, value) in found {
                 let spec = with(&full, &pointer, value.as_ref());
-                let theirs = served.blamed("x", Some(&spec)).await;
+                let theirs = asked(Some(&spec)).await;
                 let ours: BTreeSet<_> = version
                     .validate(&spec)
                     .into_iter()
@@ -328,56 +248,31 @@ async fn the_api_server_and_our_validation_name_the_same_fields() {
     assert!(compared > 500);
 }
 
-/// Reports whether the operator makes a Service for this spec.
-fn makes_service(operator: &dyn Operator, version: &Version, spec: &Value) -> bool {
-    let kind = operator.kind();
-    let resource = Resource {
-        namespace: "default".to_owned(),
-        name: "x".to_owned(),
-        uid: "1".to_owned(),
-        generation: 1,
-        api_version: kind.api_version(version),
-        spec: hub_spec(kind, version, spec, None),
-        status: Status::default(),
-        paused: None,
-    };
-    let desired = operator.desired(&resource, &Settings::default());
-    let children = desired.expect("a valid spec");
-    children.iter().any(|child| child.kind == SERVICE)
-}
-
-#[tokio::test]
-async fn a_name_that_no_service_can_have_is_rejected_if_a_service_is_desired() {
-    let client = client().await;
-    let name = BTreeSet::from(["metadata".to_owned()]);
+async fn names_that_no_service_can_have_are_rejected_if_one_is_desired(env: &TestEnv) {
     let long = "a".repeat(64);
     let mut outcomes = BTreeSet::new();
-    for operator in OPERATORS {
+    for operator in OPERATORS.iter().copied() {
         let kind = operator.kind();
         for version in [&kind.spoke, &kind.hub] {
-            let served = Served::of(&client, kind, version).await;
             let sample = sample::sample(kind, version).unwrap()["spec"].take();
-            let wanted = if makes_service(*operator, version, &sample) {
-                name.clone()
-            } else {
-                BTreeSet::new()
-            };
-            outcomes.insert((kind.kind == "ElasticWeb", wanted.len()));
-            for name in [long.as_str(), "1a", "a.b"] {
-                assert_eq!(
-                    served.blamed(name, Some(&sample)).await,
-                    wanted,
-                    "{} {}",
-                    kind.kind,
-                    version.name
-                );
+            let children = children(operator, version, &sample).expect("a valid spec");
+            let has_service = children.iter().any(|child| child.kind == SERVICE);
+            outcomes.insert((kind.kind == "ElasticWeb", has_service));
+            for (name, is_rejected) in [
+                (long.as_str(), has_service),
+                ("1a", has_service),
+                ("a.b", has_service),
+                (&long[1..], false),
+            ] {
+                let found = blamed(env, kind, version, name, Some(&sample)).await;
+                let wanted = is_rejected.then(|| "metadata".to_owned());
+                assert_eq!(found, wanted.into_iter().collect(), "{kind:?} {version:?}");
             }
-            assert_eq!(
-                served.blamed(&long[1..], Some(&sample)).await,
-                BTreeSet::new()
-            );
         }
     }
     // Every ElasticWeb has a Service; of other samples, some have one and some have none.
-    assert_eq!(outcomes, [(false, 0), (false, 1), (true, 1)].into());
+    assert_eq!(
+        outcomes,
+        [(false, false), (false, true), (true, true)].into()
+    );
 }
