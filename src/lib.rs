@@ -12,7 +12,7 @@
 )]
 
 pub mod api;
-mod budget;
+mod application;
 pub mod certificates;
 pub mod config;
 pub mod controller;
@@ -26,3 +26,5 @@ pub mod operators;
 pub mod packaging;
 #[cfg(test)]
 mod tests;
+
+pub use application::APPLICATION;

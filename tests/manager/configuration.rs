@@ -89,7 +89,12 @@ fn an_empty_variable_is_an_unset_one_for_every_flag() {
         .filter_map(|rest| rest.split([']', '=']).next())
         .collect();
     assert!(variables.len() > 20, "{variables:?}");
-    let environment: Vec<_> = variables.iter().map(|name| (*name, "")).collect();
+    let images = ["MEMCACHED_IMAGE", "NGINX_IMAGE", "HELLOWORLD_IMAGE"];
+    let environment: Vec<_> = variables
+        .iter()
+        .chain(&images)
+        .map(|name| (*name, ""))
+        .collect();
     // The same as without any variable: only the cluster is missing.
     let said = refusal(&[], &environment);
     assert!(
@@ -114,8 +119,16 @@ fn a_scaffolded_manifest_works_with_only_its_image_changed() {
         "--zap-time-encoding=rfc3339",
     ]);
     let mut manager = Running::start(command);
-    manager.log_line(&["\"--zap-stacktrace-level\"", "has no effect"]);
-    manager.log_line(&["\"--zap-time-encoding\"", "has no effect"]);
+    for flag in [
+        "\"enable-http2\"",
+        "\"zap-devel\"",
+        "\"zap-encoder\"",
+        "\"zap-log-level\"",
+        "\"zap-stacktrace-level\"",
+        "\"zap-time-encoding\"",
+    ] {
+        manager.log_line(&[flag, "has no effect"]);
+    }
     let health = manager.address_of("health probes");
     assert_eq!(http::get(&health, "/healthz").0, 200);
 }

@@ -112,8 +112,8 @@ fn signals_change_what_is_logged() {
     running.log_line(&["log level changed", "\"debug\""]);
     running.log_line(&[
         "\"level\":\"DEBUG\"",
-        "\"request to the API server\"",
-        "\"code\":\"<error>\"",
+        "\"message\":\"requesting\"",
+        "\"http.method\":\"GET\"",
     ]);
     running.signal("-USR2");
     running.log_line(&["log level changed", "\"info\""]);
