@@ -88,7 +88,7 @@ impl Server {
             options: &options(dry_run),
             kind: &KIND,
             name: KIND.crd_name(),
-            manager: PatchParams::apply("test"),
+            manager: PatchParams::apply(APPLICATION.migration_manager),
         };
         migration.migrate().await
     }

@@ -183,12 +183,13 @@ async fn clients_that_give_up_at_once_make_few_requests_too() {
         }
     });
     let access = Arc::new(Access::new(Client::new(slow, "default")));
-    let patience = Duration::from_millis(1);
+    // They give up before the answer.
+    let patience = Duration::from_millis(10);
     for number in 0..1000 {
         let access = Arc::clone(&access);
         let token = format!("Bearer {number}");
         tokio::spawn(async move { timeout(patience, ask(&access, Some(&token))).await });
-        sleep(patience).await;
+        sleep(Duration::from_millis(1)).await;
     }
     let count = asked.load(Ordering::Relaxed);
     assert!((20..=44).contains(&count), "{count} requests in a second");
