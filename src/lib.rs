@@ -9,7 +9,7 @@
     warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 
-mod budget;
+mod application;
 pub mod certificates;
 pub mod config;
 pub mod kinds;
@@ -20,3 +20,5 @@ pub mod names;
 pub mod packaging;
 #[cfg(test)]
 mod tests;
+
+pub use application::APPLICATION;

@@ -24,7 +24,6 @@ pub use directory::{Files, directory};
 pub use in_memory::in_memory;
 pub use metrics::{Metrics, Reads};
 pub use objects::{Registered, registered_rights, secret_rights};
-pub(crate) use pair::pem_problem;
 pub use pair::{CertificateError, ServingPair, Validity};
 pub use resolver::{Resolver, Source};
 pub use self_managed::{SECRET, SelfManaged, self_managed};

@@ -1,5 +1,5 @@
-//! Wires the operators to the controllers: passes clients, settings, leadership and shutdown to the
-//! reconcilers.
+//! Wires the operators to the controllers: passes client, settings, leadership and shutdown to the
+//! reconcilers. With an election, of several replicas the one that holds the Lease reconciles.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,53 +7,78 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
-use quartet_lease::{Election, ElectionLost, LeaseLock};
-use tokio::task::JoinHandle;
+use quartet_lease::{Election, LeaseLock, candidate, identity};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tower::BoxError;
 
-use super::cluster::Clients;
+use super::cluster::Cluster;
+use super::{Application, RunError};
 use crate::config::Config;
-use crate::kinds::BRAND;
-use crate::legacy::LEGACY;
 use quartet_runtime::{ControllersError, Leadership, Metrics, Options};
 
 /// Time limit for the release of the lease. If it fails, other replicas wait until the lease expires,
 /// as after a crash.
 const RELEASE: Duration = Duration::from_secs(2);
 
-/// Why the controllers ended.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Ended {
-    #[error(transparent)]
-    Controllers(#[from] ControllersError),
-    #[error(transparent)]
-    Lost(#[from] ElectionLost),
-    #[error("the leader election panicked: {0}")]
-    Panicked(#[from] tokio::task::JoinError),
+/// The election of the configuration, if any. Registers its metrics.
+///
+/// # Errors
+/// The namespace of the lease is not known.
+pub(super) fn election(
+    application: &Application,
+    config: &Config,
+    cluster: &Cluster,
+    registry: &mut Registry,
+) -> Result<Option<Election>, RunError> {
+    if !config.leader_elect {
+        return Ok(None);
+    }
+    let given = Some(&config.leader_election_namespace).filter(|name| !name.is_empty());
+    let Some(namespace) = given.or(cluster.pod_namespace.as_ref()) else {
+        let problem = "--leader-elect: the namespace of the lease is not known outside a pod; pass \
+                       --leader-election-namespace=NAMESPACE or set POD_NAMESPACE";
+        return Err(RunError::Configuration(problem.to_owned(), None));
+    };
+    let lock = LeaseLock {
+        calls: cluster.client.clone(),
+        watches: cluster.client.clone(),
+        namespace: namespace.clone(),
+        name: application.lease.to_owned(),
+        field_manager: application.lease_manager.to_owned(),
+        identity: identity(),
+        timing: candidate::TIMING,
+        flags: format!(
+            "--controllers={:?} --watch-namespace={:?}",
+            config.operators, config.namespaces
+        ),
+        flags_annotation: application.lease_flags,
+    };
+    Ok(Some(Election::new(lock, registry)))
 }
 
 /// Registers the metrics of the selected controllers. Returns the future that runs them until shutdown,
 /// while this process leads if there is an election.
 pub(super) fn run(
+    application: &Application,
     config: &Config,
-    clients: &Clients,
-    lock: Option<LeaseLock>,
+    cluster: &Cluster,
+    election: Option<Election>,
     registry: &mut Registry,
     stop: CancellationToken,
-) -> impl Future<Output = Result<(), Ended>> + Send + 'static {
-    let election = lock.map(|lock| Election::new(lock, registry));
+) -> impl Future<Output = Result<(), BoxError>> + Send + 'static {
     let leadership = election.as_ref().map(Election::leadership);
     let options = Options {
-        client: clients.calls.clone(),
-        watch_client: clients.watches.clone(),
-        brand: &BRAND,
+        client: cluster.client.clone(),
+        watch_client: cluster.client.clone(),
+        brand: application.brand,
         operators: config.operators.clone(),
-        legacy: LEGACY,
+        legacy: application.legacy,
         settings: config.settings.clone(),
-        workers: config.max_concurrent_reconciles,
-        max_concurrent_rollouts: config.max_concurrent_rollouts,
-        namespaces: config.watch_namespaces.clone(),
+        workers: config.max_concurrent_reconciles.into(),
+        max_concurrent_rollouts: config.max_concurrent_rollouts.into(),
+        namespaces: config.namespaces.clone(),
         metrics: Arc::new(Metrics::register(registry)),
         clock: Arc::new(Timestamp::now),
         leadership: leadership.unwrap_or_else(Leadership::sole),
@@ -73,34 +98,25 @@ pub(super) fn run(
 pub(super) async fn run_elected(
     election: Election,
     controllers: impl Future<Output = Result<(), ControllersError>>,
-) -> Result<(), Ended> {
+) -> Result<(), BoxError> {
     let resign = CancellationToken::new();
-    // A separate task, so that the controllers cannot delay a renewal.
-    let election = election.run(resign.clone().cancelled_owned());
-    let mut election = Aborted(tokio::spawn(election));
+    // A separate task, so that the controllers cannot delay a renewal. It is aborted with this set.
+    let mut election_task = JoinSet::new();
+    election_task.spawn(election.run(resign.clone().cancelled_owned()));
     let ended = tokio::select! {
         biased;
-        ended = &mut election.0 => return Ok(ended??),
+        Some(ended) = election_task.join_next() => return Ok(ended??),
         ended = controllers => ended,
     };
     // The fence depends on the time, so it may close before the election reports the loss.
     if !matches!(ended, Err(ControllersError::Fenced(_))) {
         resign.cancel();
     }
-    match timeout(RELEASE, &mut election.0).await {
-        Ok(election) => election??,
+    match timeout(RELEASE, election_task.join_next()).await {
+        Ok(election) => election.transpose()?.transpose()?.unwrap_or_default(),
         Err(_elapsed) => tracing::warn!(
             "the lease was not released in time; other replicas wait until it expires"
         ),
     }
     Ok(ended?)
-}
-
-/// A task that is aborted when its owner is dropped.
-struct Aborted<T>(JoinHandle<T>);
-
-impl<T> Drop for Aborted<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }

@@ -2,9 +2,10 @@
 //! HTTP without it. Controllers and webhooks register their own metrics in the registry created here.
 
 mod access;
-mod reviews;
 
-use std::fmt;
+use std::fmt::Error;
+use std::fs;
+use std::net::TcpListener;
 use std::sync::Arc;
 
 use axum::Router;
@@ -12,63 +13,112 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use jiff::Timestamp;
 use kube::Client;
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
+use quartet_http::server::held;
+use rustix::param::page_size;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Semaphore;
 
-use self::access::Access;
-use super::parts::Group;
-use super::process_metrics;
-use super::supervise::plain;
-use crate::budget::{METRICS, SCRAPE_BYTES, SCRAPES};
-use crate::certificates::{self, directory, in_memory};
-use crate::config::{Config, MetricsSecurity};
-use crate::names::METRICS_PATH;
-use quartet_http::server::held;
+use self::access::{Access, PATH};
+use super::limits::{METRICS, SCRAPE_BYTES, SCRAPES};
+use super::stop::{Group, plain};
+use super::{Application, RunError};
+use crate::certificates::{Reads, directory, in_memory};
+use crate::config::Config;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// A registry with the metrics of every process: build information and resource usage.
-pub(super) fn registry() -> Registry {
+
+/// A registry with the metrics of every process: build information and resource usage. Create it at the
+/// start of the process.
+pub(super) fn registry(application: &Application) -> Registry {
     let mut registry = Registry::default();
     let build = Info::new([
-        ("version", env!("CARGO_PKG_VERSION")),
+        ("version", application.version),
         ("os", std::env::consts::OS),
         ("arch", std::env::consts::ARCH),
     ]);
-    registry.register("quartet_operator_build", "The build that is running", build);
-    process_metrics::register(&mut registry);
+    registry.register(application.build_metric, "The build that is running", build);
+    let start = Timestamp::now().as_millisecond() as f64 / 1000.0;
+    registry.register(
+        "process_start_time_seconds",
+        "Start time of the process since unix epoch in seconds",
+        ConstGauge::new(start),
+    );
+    registry.register_collector(Box::new(Usage));
     registry
+}
+
+/// The `process_*` metrics of Prometheus client libraries that dashboards use, read at each scrape.
+#[derive(Debug)]
+struct Usage;
+
+impl Collector for Usage {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), Error> {
+        let mut write = |name, help, metric: &dyn EncodeMetric| {
+            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+        };
+        let used = clock_gettime(ClockId::ProcessCPUTime);
+        let seconds = used.tv_sec as f64 + used.tv_nsec as f64 / 1e9;
+        let help = "Total user and system CPU time spent in seconds";
+        write("process_cpu_seconds", help, &ConstCounter::new(seconds))?;
+        // Its second number counts the resident pages.
+        let sizes = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let pages = sizes.split(' ').nth(1).and_then(|pages| pages.parse().ok());
+        let bytes = pages.unwrap_or(0_u64) * page_size() as u64;
+        let (name, help) = (
+            "process_resident_memory_bytes",
+            "Resident memory size in bytes",
+        );
+        write(name, help, &ConstGauge::new(bytes))?;
+        // One of them is the directory that is read.
+        let files = fs::read_dir("/proc/self/fd").map_or(1, Iterator::count) as u64;
+        let help = "Number of open file descriptors";
+        write("process_open_fds", help, &ConstGauge::new(files - 1))
+    }
 }
 
 /// Starts the server and the renewal of its certificate in `group`. `client` sends the reviews that
 /// authorize readers.
+///
+/// # Errors
+/// The listener cannot be used.
 pub(super) fn start(
     config: &Config,
     client: Client,
     listener: TcpListener,
-    (mut registry, reads): (Registry, &certificates::Reads),
+    mut registry: Registry,
+    reads: &Reads,
     group: &mut Group,
-) {
-    let mut metrics = || reads.of("metrics", &mut registry);
-    let source = match &config.metrics_security {
-        MetricsSecurity::Plain => None,
-        MetricsSecurity::SelfSigned => {
-            let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-            Some(in_memory(names.to_vec(), metrics()))
+) -> Result<(), RunError> {
+    let source = config.metrics_secure.then(|| {
+        let metrics = reads.of("metrics", &mut registry);
+        match config.metrics_files() {
+            Some(files) => directory(files, metrics),
+            None => in_memory(
+                ["localhost", "127.0.0.1", "::1"]
+                    .map(str::to_owned)
+                    .to_vec(),
+                metrics,
+            ),
         }
-        MetricsSecurity::Directory(files) => Some(directory(files.clone(), metrics())),
-    };
+    });
     let access = source.is_some().then(|| Access::new(client));
-    let mut serving = plain("metrics", listener, router(registry, access), METRICS);
+    let mut serving = plain("metrics", listener, router(registry, access), METRICS)?;
     if let Some((resolver, run)) = source {
         group.start_endless("metrics certificate", run);
         serving.tls = Some((resolver, config.tls_min_version));
     }
     let stop = group.stopping().cancelled_owned();
     group.start("metrics server", serving.run(stop));
+    Ok(())
 }
 
 /// The content of the endpoint, and its access control; `None` allows everyone.
@@ -79,27 +129,17 @@ struct Served {
     memory: Arc<Semaphore>,
 }
 
-impl Served {
-    fn new(registry: Registry, access: Option<Access>) -> Arc<Self> {
-        Arc::new(Self {
-            registry,
-            access,
-            memory: Arc::new(Semaphore::new(SCRAPES)),
-        })
-    }
-
-    fn text(&self) -> Result<String, fmt::Error> {
-        let mut text = String::with_capacity(SCRAPE_BYTES);
-        encode(&mut text, &self.registry)?;
-        text.shrink_to_fit();
-        Ok(text)
-    }
+fn served(registry: Registry, access: Option<Access>) -> Arc<Served> {
+    Arc::new(Served {
+        registry,
+        access,
+        memory: Arc::new(Semaphore::new(SCRAPES)),
+    })
 }
 
 fn router(registry: Registry, access: Option<Access>) -> Router {
-    Router::new()
-        .route(METRICS_PATH, get(scrape))
-        .with_state(Served::new(registry, access))
+    let scrapes = Router::new().route(PATH, get(scrape));
+    scrapes.with_state(served(registry, access))
 }
 
 async fn scrape(State(served): State<Arc<Served>>, headers: HeaderMap) -> Response {
@@ -111,7 +151,12 @@ async fn scrape(State(served): State<Arc<Served>>, headers: HeaderMap) -> Respon
     let permit = Arc::clone(&served.memory).acquire_owned().await.ok();
     // Some collectors read files, and encoding takes long with many resources. The thread holds the permit,
     // because it does not end if the client disconnects.
-    let text = tokio::task::spawn_blocking(move || Ok::<_, fmt::Error>((served.text()?, permit)));
+    let text = tokio::task::spawn_blocking(move || {
+        let mut text = String::with_capacity(SCRAPE_BYTES);
+        encode(&mut text, &served.registry)?;
+        text.shrink_to_fit();
+        Ok::<_, Error>((text, permit))
+    });
     let Ok(Ok((text, permit))) = text.await else {
         tracing::error!("cannot write the metrics");
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
@@ -121,68 +166,4 @@ async fn scrape(State(served): State<Arc<Served>>, headers: HeaderMap) -> Respon
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use tokio::time::timeout;
-
-    use super::*;
-    use crate::tests::workload::kinds;
-    use quartet_runtime::Metrics;
-    use quartet_runtime::metrics::{ConditionView, VisitConditions};
-
-    async fn status(served: &Arc<Served>) -> (StatusCode, Response) {
-        let response = scrape(State(Arc::clone(served)), HeaderMap::new()).await;
-        (response.status(), response)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn answers_that_nobody_reads_have_a_limit_and_the_next_scrape_waits() {
-        let served = Served::new(registry(), None);
-        let (first, held) = status(&served).await;
-        let (second, _also_held) = status(&served).await;
-        assert_eq!([first, second], [StatusCode::OK; 2]);
-        let mut third = Box::pin(status(&served));
-        assert!(timeout(Duration::from_secs(60), &mut third).await.is_err());
-        drop(held);
-        assert_eq!(third.await.0, StatusCode::OK);
-    }
-
-    /// `SCRAPE_BYTES` leaves 200 KB for all other series.
-    #[test]
-    fn the_named_conditions_of_every_kind_fit_with_the_longest_names() {
-        let mut registry = registry();
-        let metrics = Metrics::register(&mut registry);
-        for kind in kinds() {
-            let visit_all: VisitConditions = Box::new(|visit| {
-                for number in 0..500 {
-                    let problem = ConditionView {
-                        type_: "Degraded".to_owned(),
-                        status: "True".to_owned(),
-                        reason: "MinimumReplicasUnavailable".to_owned(),
-                    };
-                    let name = format!("{number:0>253}");
-                    visit(&"n".repeat(63), &name, vec![problem]);
-                }
-            });
-            metrics.resources(&kind.controller_name(), visit_all);
-        }
-        let text = Served::new(registry, None).text().unwrap();
-        let named = text.matches("\nquartet_operator_resource_condition{");
-        assert_eq!(named.count(), kinds().len() * 500);
-        assert!(text.len() + 200_000 <= SCRAPE_BYTES, "{}", text.len());
-    }
-
-    #[test]
-    fn a_scrape_shows_the_build_and_the_process() {
-        let mut text = String::new();
-        encode(&mut text, &registry()).unwrap();
-        let build = format!(
-            "quartet_operator_build_info{{version=\"{}\"",
-            env!("CARGO_PKG_VERSION")
-        );
-        assert!(text.contains(&build), "{text}");
-        assert!(text.contains("\nprocess_resident_memory_bytes "), "{text}");
-        assert!(text.ends_with("# EOF\n"), "{text}");
-    }
-}
+mod tests;

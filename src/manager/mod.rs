@@ -1,107 +1,138 @@
-//! The process: log, health, metrics, clients, signals, and the order of start and stop. The process
+//! The process: log, health, metrics, client, signals, and the order of start and stop. The process
 //! stops when any of its parts ends.
 //! Used by `migration`.
 
+mod application;
 mod cluster;
 mod controllers;
-// Public for a fuzz target.
-#[doc(hidden)]
-pub mod election;
-mod error;
 mod health;
-mod listen;
+mod limits;
 mod metrics;
-mod namespace;
-mod parts;
-mod process_metrics;
 mod requests;
-mod runtime;
-mod short_watches;
-mod signals;
-mod supervise;
-pub(crate) mod telemetry;
+mod stop;
+mod telemetry;
 mod traces;
 mod version_check;
 mod webhooks;
 
-use std::path::Path;
+use std::io;
+use std::net::TcpListener;
+use std::process::ExitCode;
 
-use tokio::runtime::{Handle, Runtime};
-use tokio_util::sync::CancellationToken;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
 
-use crate::budget::HEALTH;
-use crate::certificates;
-use crate::config::Config;
-use crate::names;
-pub use cluster::{Clients, ClusterError};
-pub use election::ElectionError;
-pub use error::{EXIT_USAGE, RunError};
-use health::Endpoint;
-pub use listen::BindError;
-use listen::listen;
-pub use quartet_http::error_report;
-use requests::RequestCounter;
-use runtime::{runtime, webhook_runtime};
-use signals::Signals;
-use supervise::{Process, plain};
-use telemetry::LogControl;
+use crate::certificates::Reads;
+use crate::config::{Command, Config};
+use crate::migration;
+pub use application::Application;
+pub(crate) use cluster::Cluster;
+use limits::{COMPUTATIONS, HEALTH};
+use quartet_http::error_report;
+use stop::{Process, plain};
+use telemetry::Log;
 use traces::Traces;
-pub use traces::TracesError;
 
-/// Runs `command` with clients of the cluster, whose requests are not counted, until it ends or a signal
-/// comes.
-///
-/// # Errors
-/// [`RunError`]: no client can be built, a signal, or what `command` returns.
-pub(crate) fn run_subcommand(
-    kubeconfig: Option<&Path>,
-    command: impl AsyncFnOnce(Clients) -> Result<(), RunError>,
-) -> Result<(), RunError> {
+/// `EX_USAGE` of sysexits.h: the configuration is not valid, and a restart does not help.
+const EXIT_USAGE: u8 = 64;
+/// Maximum number of threads of the webhook server. More threads only cost memory on a machine with
+/// many cores.
+const MAX_WEBHOOK_THREADS: usize = 4;
+
+/// Why the process ended, other than by a clean stop.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The configuration is not valid; with the cause, without a part of the credentials.
+    #[error("{0}")]
+    Configuration(String, #[source] Option<tower::BoxError>),
+    /// An operating system resource is not available.
+    #[error("cannot {0}")]
+    System(String, #[source] io::Error),
+    /// A part of the process ended unexpectedly.
+    #[error("a part of the process died: {0}")]
+    Died(String),
+    /// Parts of this group were still running at the end of the stop timeout.
+    #[error("did not stop in time: {0}")]
+    Stuck(&'static str),
+    /// A second signal aborted the stop.
+    #[error("a second signal, {0}, cut the stop short")]
+    Interrupted(&'static str),
+    /// A signal ended a subcommand.
+    #[error("stopped by {0}; run this again to do the rest")]
+    Stopped(&'static str),
+    /// A subcommand could not do all of its work.
+    #[error("{0}")]
+    Incomplete(String),
+}
+
+impl RunError {
+    /// An error of the operating system while `doing` something.
+    fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System(doing.into(), source)
+    }
+}
+
+/// Runs what the command line says.
+pub fn main(application: &'static Application) -> ExitCode {
+    let config = match Config::parse_arguments(application, std::env::args_os()) {
+        Ok(config) => config,
+        Err(answer) => {
+            // A closed pipe, e.g. of `head`, is not an error.
+            let _ = answer.print();
+            return match answer.exit_code() {
+                0 => ExitCode::SUCCESS,
+                _ => ExitCode::from(EXIT_USAGE),
+            };
+        }
+    };
+    let result = match &config.command {
+        None => run(application, &config),
+        Some(command) => run_subcommand(application, command),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(RunError::Configuration(..)) => ExitCode::from(EXIT_USAGE),
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Runs `command` until it ends or a signal comes. Its requests are not counted.
+fn run_subcommand(application: &Application, command: &Command) -> Result<(), RunError> {
+    let Command::MigrateStorage(options) = command;
     let runtime = runtime()?;
-    // The first process of a container ends at a signal only if it handles it.
-    let mut signals = listen_for_signals(&runtime)?;
     let result = runtime.block_on(async {
-        let connected = async {
-            let (clients, _) = cluster::connect(kubeconfig, &RequestCounter::default()).await?;
-            command(clients).await
+        // The first process of a container ends at a signal only if it handles it.
+        let mut next_signal = signals()?;
+        let kubeconfig = options.kubeconfig.as_deref();
+        let migrated = async {
+            let cluster = Cluster::connect(application, kubeconfig, &mut <_>::default()).await?;
+            let migrated = migration::run(application, &cluster.client, options).await;
+            migrated.map_err(RunError::Incomplete)
         };
         tokio::select! {
-            result = connected => result,
-            signal = signals.next() => Err(RunError::Stopped(signal)),
+            result = migrated => result,
+            signal = next_signal() => Err(RunError::Stopped(signal)),
         }
     });
     // A plugin of the kubeconfig may still run.
     runtime.shutdown_background();
+    if let Err(error) = &result {
+        eprintln!("{}", error_report(error));
+    }
     result
 }
 
 /// Runs the manager until a signal or the end of a part. Logs errors.
-///
-/// # Errors
-/// [`RunError`], for the exit code.
-pub fn run(config: Config) -> Result<(), RunError> {
-    let (format, level) = (config.log_format, config.log_level);
-    let prepared = runtime().and_then(|runtime| {
-        let signals = listen_for_signals(&runtime)?;
-        let traces = telemetry::logged(format, level, || Traces::prepare(runtime.handle()))?;
-        Ok((runtime, signals, traces))
-    });
-    let tracer = match &prepared {
-        Ok((.., Some(traces))) => Some(traces.tracer()),
-        Ok((.., None)) | Err(_) => None,
-    };
-    let log = telemetry::start(format, level, tracer);
-    for flag in &config.ignored_flags {
-        tracing::warn!(
-            flag,
-            "this flag of a kubebuilder scaffold has no effect here"
-        );
-    }
-    let result = prepared.and_then(|(runtime, signals, traces)| {
-        let has_webhooks = config.webhook_address.is_some();
-        let webhooks = has_webhooks.then(webhook_runtime).transpose()?;
-        let of_webhooks = webhooks.as_ref().map(Runtime::handle);
-        let result = runtime.block_on(start_and_stop(config, log, signals, traces, of_webhooks));
+fn run(application: &'static Application, config: &Config) -> Result<(), RunError> {
+    let result = runtime().and_then(|runtime| {
+        let (log, traces) = telemetry::start(application, config, runtime.handle());
+        for flag in &config.ignored_flags {
+            tracing::warn!(flag, "this flag has no effect here");
+        }
+        let webhooks = config.enable_webhooks.then(webhook_runtime).transpose()?;
+        let running = start_and_stop(application, config, log, traces?, webhooks.as_ref());
+        let result = runtime.block_on(running);
         // Do not wait for tasks that still run after the stop.
         for runtime in [Some(runtime), webhooks].into_iter().flatten() {
             runtime.shutdown_background();
@@ -115,113 +146,167 @@ pub fn run(config: Config) -> Result<(), RunError> {
     result
 }
 
-fn listen_for_signals(runtime: &Runtime) -> Result<Signals, RunError> {
-    let _context = runtime.enter();
-    Signals::listen().map_err(RunError::system("listen for signals"))
+/// The runtime of everything but the webhook server: one thread. The work is mostly waiting for the API
+/// server, and tasks that switch between threads cost more than they gain (decision 0023).
+fn runtime() -> Result<Runtime, RunError> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(RunError::system("start threads"))
+}
+
+/// The runtime of the webhook server. Its threads are its own, so that calls and reconciles do not wait
+/// for each other.
+fn webhook_runtime() -> Result<Runtime, RunError> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(cores.min(MAX_WEBHOOK_THREADS))
+        .max_blocking_threads(COMPUTATIONS)
+        .thread_name("webhooks")
+        .enable_all()
+        .build();
+    runtime.map_err(RunError::system("start threads"))
 }
 
 async fn start_and_stop(
-    config: Config,
-    log: LogControl,
-    mut signals: Signals,
+    application: &'static Application,
+    config: &Config,
+    log: Log,
     traces: Option<Traces>,
-    webhook_runtime: Option<&Handle>,
+    webhook_runtime: Option<&Runtime>,
 ) -> Result<(), RunError> {
-    let of_log = log.obey_signals();
-    tokio::spawn(of_log.map_err(RunError::system("listen for signals"))?);
-    listen::raise_open_files();
-    let mut registry = metrics::registry();
-    let requests = RequestCounter::registered(&mut registry);
-    let reads = certificates::Reads::registered(&mut registry);
-    let prepared = async {
-        let kubeconfig = config.kubeconfig.as_deref();
-        let (clients, access) = cluster::connect(kubeconfig, &requests).await?;
-        let lock = election::lock(&config, &clients, &access, &requests)?;
-        // All ports are bound before the other parts start, so that a port in use interrupts no reconcile.
-        let health = listen(
-            "health probes",
-            "--health-probe-bind-address",
-            &config.health_address,
-        )
-        .await?;
-        let metrics = listen("metrics", "--metrics-bind-address", &config.metrics_address).await?;
-        let webhooks = listen("webhooks", "--webhook-port", &config.webhook_address).await?;
-        Ok::<_, RunError>((clients, lock, health, metrics, webhooks))
-    };
-    let (clients, lock, health, metrics, webhooks) = tokio::select! {
-        prepared = prepared => prepared?,
-        signal = signals.next() => {
+    let mut next_signal = signals()?;
+    let on_signals = log.obey_signals();
+    tokio::spawn(on_signals.map_err(RunError::system("listen for signals"))?);
+    raise_open_files();
+    let mut registry = metrics::registry(application);
+    let reads = Reads::registered(&mut registry);
+    let connected = Cluster::connect(application, config.kubeconfig.as_deref(), &mut registry);
+    let cluster = tokio::select! {
+        cluster = connected => cluster?,
+        signal = next_signal() => {
             tracing::info!(signal, "stopped before the start");
             return Ok(());
         }
     };
-
-    log_start(&config, &clients);
+    let election = controllers::election(application, config, &cluster, &mut registry)?;
+    // All ports are bound before the other parts start, so that a port in use interrupts no reconcile.
+    let health = &config.health_probe_bind_address;
+    let health = listen("health probes", "--health-probe-bind-address", health)?;
+    let metrics = &config.metrics_bind_address;
+    let metrics = listen("metrics", "--metrics-bind-address", metrics)?;
+    tracing::info!(
+        version = application.version,
+        server = cluster.server,
+        controllers = ?config.operators,
+        namespaces = ?config.namespaces,
+        leader_elect = config.leader_elect,
+        max_concurrent_reconciles = config.max_concurrent_reconciles,
+        max_replicas = config.settings.max_replicas,
+        "starting"
+    );
     let mut process = Process::new();
     if let Some(traces) = traces {
         let stop = process.servers.stopping();
         process.servers.start("traces", traces.run(stop));
     }
-    let mut ready = readiness(process.stopping());
-    if let Some((listener, runtime)) = webhooks.zip(webhook_runtime) {
-        let served = (listener, runtime);
+    let stopping = process.webhooks.stopping();
+    let mut ready = vec![health::check("shutdown", move || {
+        let is_stopping = stopping.is_cancelled();
+        is_stopping.then_some("the process is stopping".to_owned())
+    })];
+    if let Some(runtime) = webhook_runtime {
+        let address = format!(":{}", config.webhook_port);
+        let listener = listen("webhooks", "--webhook-port", &address)?;
+        let served = listener.map(|listener| (listener, runtime.handle()));
         let measured = (&mut registry, &reads);
         let group = &mut process.webhooks;
-        ready = webhooks::start(&config, &clients, served, measured, group, ready)?;
+        ready.extend(
+            served.map(|served| {
+                webhooks::start(application, config, &cluster, served, measured, group)
+            }),
+        );
     }
     let controllers = &mut process.controllers;
     let stop = controllers.stopping();
-    controllers.start(
-        "controllers",
-        controllers::run(&config, &clients, lock, &mut registry, stop),
-    );
-    let check = version_check::run(clients.calls.clone(), clients.server);
-    controllers.start_endless("API server version check", check);
+    let running = controllers::run(application, config, &cluster, election, &mut registry, stop);
+    controllers.start("controllers", running);
+    tokio::spawn(version_check::run(
+        cluster.clone(),
+        application.oldest_minor,
+    ));
     let servers = &mut process.servers;
-    let stop = servers.stopping();
     if let Some(listener) = health {
-        let router = health::router([Endpoint::new(names::HEALTHZ), ready]);
-        let serving = plain("health", listener, router, HEALTH);
-        servers.start("health server", serving.run(stop.cancelled_owned()));
+        let serving = plain("health", listener, health::router(ready), HEALTH)?;
+        let stop = servers.stopping().cancelled_owned();
+        servers.start("health server", serving.run(stop));
     }
     if let Some(listener) = metrics {
-        metrics::start(
-            &config,
-            clients.calls,
-            listener,
-            (registry, &reads),
-            servers,
-        );
+        metrics::start(config, cluster.client, listener, registry, &reads, servers)?;
     }
-
-    process.supervise(async || signals.next().await).await
+    process.supervise(next_signal).await
 }
 
-/// A check that passes until the stop begins.
-fn readiness(stopping: CancellationToken) -> Endpoint {
-    Endpoint::new(names::READYZ).check("shutdown", move || {
-        if stopping.is_cancelled() {
-            return Err("the process is stopping".to_owned());
+/// Handles SIGTERM, which the kubelet sends, and SIGINT and SIGHUP, which a terminal sends, for the rest
+/// of the process. The result waits for the next one and returns its name.
+fn signals() -> Result<impl AsyncFnMut() -> &'static str, RunError> {
+    let listen = |kind| signal(kind).map_err(RunError::system("listen for signals"));
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut hang_up = listen(SignalKind::hangup())?;
+    Ok(async move || {
+        tokio::select! {
+            Some(()) = terminate.recv() => "SIGTERM",
+            Some(()) = interrupt.recv() => "SIGINT",
+            Some(()) = hang_up.recv() => "SIGHUP",
+            else => std::future::pending().await,
         }
-        Ok(())
     })
 }
 
-fn log_start(config: &Config, clients: &Clients) {
-    let controllers = config.operators.iter();
-    let controllers = controllers.map(|operator| operator.kind().controller_name());
-    let mut namespaces = Vec::from_iter(config.watch_namespaces.clone()).join(",");
-    if namespaces.is_empty() {
-        "*".clone_into(&mut namespaces);
+/// Raises the limit of open files to the largest that the process may have, as programs in Go do. The
+/// limit of a container is often 1024, for which the connections of clients are too many: without a free
+/// file none is accepted.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    // Without it, the limit is that of the system.
+    let _ = setrlimit(Resource::Nofile, raised);
+}
+
+/// Listens on `address`; `None` if it is `0`. Without a host, listens on every interface.
+fn listen(purpose: &str, flag: &str, address: &str) -> Result<Option<TcpListener>, RunError> {
+    let bound = match address.strip_prefix(':') {
+        _ if address == "0" => return Ok(None),
+        // On Linux, an IPv6 wildcard socket also serves IPv4 unless net.ipv6.bindv6only is set. A
+        // system without IPv6 has no such socket.
+        Some(port) => TcpListener::bind(format!("[::]:{port}"))
+            .or_else(|_| TcpListener::bind(format!("0.0.0.0:{port}"))),
+        None => TcpListener::bind(address),
+    };
+    let bound = bound.and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        Ok((listener.local_addr()?, listener))
+    });
+    let failed = RunError::system(format!("listen on {address} for {purpose} ({flag})"));
+    let (address, listener) = bound.map_err(failed)?;
+    tracing::info!(purpose, %address, "listening");
+    Ok(Some(listener))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_in_use_is_reported_with_its_address_and_flag() {
+        let listener = listen("tests", "--none", "127.0.0.1:0").unwrap();
+        let address = listener.as_ref().unwrap().local_addr().unwrap().to_string();
+        let error = listen("tests", "--none", &address).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("cannot listen on {address} for tests (--none)")
+        );
     }
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        server = clients.server,
-        controllers = Vec::from_iter(controllers).join(","),
-        namespaces,
-        lease = config.leader_election.as_ref().map(|_| names::LEASE),
-        max_concurrent_reconciles = config.max_concurrent_reconciles,
-        max_replicas = config.settings.max_replicas,
-        "starting"
-    );
 }

@@ -1,25 +1,19 @@
-//! Traces over OTLP. The batches, retries, sampler and variables are those of OpenTelemetry's SDK. This file
-//! adds an HTTP client, and a log line when the collector becomes unavailable and available. Does not decide
-//! what is traced. Without an endpoint, nothing of it exists.
+//! Traces over OTLP. The batches, retries, sampler, variables and log lines are those of OpenTelemetry's SDK.
+//! This file adds an HTTP client. Does not decide what is traced. Without an endpoint, nothing of it exists.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use http::Uri;
-use http_body_util::{BodyExt as _, Full};
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use kube::Config;
-use kube::client::ConfigExt as _;
+use kube::client::Body;
+use kube::{Client, Config};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
-use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithHttpConfig as _};
+use opentelemetry_otlp::{SpanExporter, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
@@ -27,30 +21,12 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use quartet_http::error_report;
+use super::{Application, RunError};
 
 /// Time limit for the last batches during the stop.
 pub(super) const LAST_EXPORT: Duration = Duration::from_millis(800);
 /// Default of `OTEL_EXPORTER_OTLP_TIMEOUT`.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Why traces cannot be exported with this configuration.
-#[derive(Debug, thiserror::Error)]
-pub enum TracesError {
-    /// The endpoint is not a URL.
-    #[error("OTEL_EXPORTER_OTLP_ENDPOINT: give a URL such as http://collector.monitoring.svc:4318")]
-    Endpoint,
-    /// The CA certificates of the collector cannot be read.
-    #[error("cannot use the certificates of {authorities} for traces")]
-    Tls {
-        /// Their file.
-        authorities: String,
-        /// The cause.
-        source: Box<kube::Error>,
-    },
-    /// The exporter rejects its configuration.
-    #[error("cannot set up the export of traces")]
-    Exporter(#[from] ExporterBuildError),
-}
 
 /// The tracer provider, whose batch processor exports spans on a thread of its own.
 pub(super) struct Traces {
@@ -62,25 +38,34 @@ impl Traces {
     /// exporter sends its requests on `runtime`.
     ///
     /// # Errors
-    /// [`TracesError`]
-    pub(super) fn prepare(runtime: &Handle) -> Result<Option<Self>, TracesError> {
-        let Some(endpoint) = endpoint()? else {
+    /// [`RunError::Configuration`]
+    pub(super) fn prepare(
+        application: &Application,
+        runtime: &Handle,
+    ) -> Result<Option<Self>, RunError> {
+        let is = |name, value| std::env::var(name).is_ok_and(|it| it.eq_ignore_ascii_case(value));
+        let is_off = is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none");
+        let Some(endpoint) = variable("ENDPOINT").filter(|_| !is_off) else {
             return Ok(None);
         };
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(Collector::new(endpoint, runtime.clone())?)
-            .build()?;
+            .with_http_client(Collector::new(&endpoint, runtime)?)
+            .build()
+            .map_err(|error| {
+                let problem = "cannot set up the export of traces".to_owned();
+                RunError::Configuration(problem, Some(error.into()))
+            })?;
         let provider = SdkTracerProvider::builder()
-            .with_resource(resource())
+            .with_resource(resource(application))
             .with_batch_exporter(exporter)
             .build();
         Ok(Some(Self { provider }))
     }
 
     /// The tracer of this process.
-    pub(super) fn tracer(&self) -> SdkTracer {
-        self.provider.tracer(env!("CARGO_PKG_NAME"))
+    pub(super) fn tracer(&self, name: &'static str) -> SdkTracer {
+        self.provider.tracer(name)
     }
 
     /// Waits for `stop`, and then exports the remaining spans for at most [`LAST_EXPORT`].
@@ -106,24 +91,11 @@ fn variable(name: &str) -> Option<String> {
     })
 }
 
-/// The URL of the collector; `None` if traces are off.
-fn endpoint() -> Result<Option<Uri>, TracesError> {
-    let is = |name, value| std::env::var(name).is_ok_and(|it| it.eq_ignore_ascii_case(value));
-    let is_off = is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none");
-    let Some(endpoint) = variable("ENDPOINT").filter(|_| !is_off) else {
-        return Ok(None);
-    };
-    match endpoint.parse::<Uri>() {
-        Ok(url) if matches!(url.scheme_str(), Some("http" | "https")) => Ok(Some(url)),
-        _ => Err(TracesError::Endpoint),
-    }
-}
-
 /// The attributes of this process. Those of the environment take precedence.
-fn resource() -> Resource {
+fn resource(application: &Application) -> Resource {
     let resource = Resource::builder_empty()
-        .with_service_name(env!("CARGO_PKG_NAME"))
-        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+        .with_service_name(application.name)
+        .with_attribute(KeyValue::new("service.version", application.version))
         .with_detector(Box::new(TelemetryResourceDetector))
         .with_detector(Box::new(EnvResourceDetector::new()));
     match std::env::var("OTEL_SERVICE_NAME") {
@@ -134,51 +106,54 @@ fn resource() -> Resource {
 
 /// The client of the collector. The SDK has none that works on a thread without a reactor, as that of its
 /// batch processor, and does not link HTTP/2 or reqwest.
-#[derive(Debug)]
 struct Collector {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    /// kube's client, for its TLS, which also reads the certificates again when they change.
+    client: Client,
     /// Time limit of a request and its response. The SDK leaves it to its client.
     limit: Duration,
     runtime: Handle,
-    /// Whether the last request failed. Only a change is logged.
-    is_away: AtomicBool,
 }
 
 impl Collector {
-    fn new(endpoint: Uri, runtime: Handle) -> Result<Self, TracesError> {
-        let limit = variable("TIMEOUT").and_then(|limit| limit.parse().ok());
+    fn new(endpoint: &str, runtime: &Handle) -> Result<Self, RunError> {
+        // kube puts this before the path of each request.
+        let base = endpoint.parse::<Uri>().ok().and_then(|url| {
+            let scheme = url
+                .scheme_str()
+                .filter(|it| matches!(*it, "http" | "https"))?;
+            format!("{scheme}://{}", url.authority()?)
+                .parse::<Uri>()
+                .ok()
+        });
+        let Some(base) = base else {
+            let problem = "OTEL_EXPORTER_OTLP_ENDPOINT: give a URL such as \
+                           http://collector.monitoring.svc:4318";
+            return Err(RunError::Configuration(problem.to_owned(), None));
+        };
         let file = variable("CERTIFICATE").map(PathBuf::from);
-        let needs_system = file.is_none() && endpoint.scheme_str() == Some("https");
-        // TLS as for the API server, which also reads the file again when it changes.
-        let mut config = Config::new(endpoint);
+        let needs_system = file.is_none() && base.scheme_str() == Some("https");
+        let limit = variable("TIMEOUT").and_then(|limit| limit.parse().ok());
+        let mut config = Config::new(base);
+        config.default_retry = false;
         config.root_cert = (!needs_system).then(Vec::new);
-        config.root_cert_file = file.clone();
-        let connector = config.rustls_https_connector();
-        let connector = connector.map_err(|source| TracesError::Tls {
-            authorities: file.map_or("the system".to_owned(), |file| file.display().to_string()),
-            source: Box::new(source),
+        config.root_cert_file.clone_from(&file);
+        let _context = runtime.enter();
+        let client = Client::try_from(config).map_err(|error| {
+            let file = file.map_or("the system".to_owned(), |file| file.display().to_string());
+            let problem = format!("cannot use the certificates of {file} for traces");
+            RunError::Configuration(problem, Some(error.into()))
         })?;
         Ok(Self {
-            client: Client::builder(TokioExecutor::new()).build(connector),
+            client,
             limit: limit.map_or(TIMEOUT, Duration::from_millis),
-            runtime,
-            is_away: AtomicBool::new(false),
+            runtime: runtime.clone(),
         })
     }
+}
 
-    fn log_change(&self, failure: Option<String>) {
-        if self.is_away.swap(failure.is_some(), Ordering::Relaxed) == failure.is_some() {
-            return;
-        }
-        match failure {
-            Some(error) => {
-                tracing::warn!(
-                    error,
-                    "traces cannot be exported; spans are lost until they can"
-                );
-            }
-            None => tracing::info!("traces are exported again"),
-        }
+impl fmt::Debug for Collector {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Collector")
     }
 }
 
@@ -192,23 +167,12 @@ impl HttpClient for Collector {
     {
         let (client, limit) = (self.client.clone(), self.limit);
         let exchange = async move {
-            let response = client.request(request.map(Full::new)).await?;
-            let (head, body) = response.into_parts();
-            let body = body.collect().await?;
-            Ok::<_, HttpError>(Response::from_parts(head, body.to_bytes()))
+            let (head, body) = client.send(request.map(Body::from)).await?.into_parts();
+            Ok::<_, HttpError>(Response::from_parts(head, body.collect_bytes().await?))
         };
-        let exchange = self
-            .runtime
-            .spawn(async move { timeout(limit, exchange).await? });
-        Box::pin(async move {
-            let response = exchange.await.unwrap_or_else(|error| Err(error.into()));
-            self.log_change(match &response {
-                Ok(response) if response.status().is_success() => None,
-                Ok(response) => Some(format!("the collector answers {}", response.status())),
-                Err(error) => Some(error_report(&**error)),
-            });
-            response
-        })
+        let exchange = async move { timeout(limit, exchange).await? };
+        let exchange = self.runtime.spawn(exchange);
+        Box::pin(async move { exchange.await? })
     }
 }
 

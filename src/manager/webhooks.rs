@@ -2,82 +2,59 @@
 //! replica, independent of caches and the lease: the informers may need the conversion webhook for
 //! their lists.
 
+use std::net::TcpListener;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
+use quartet_webhook::{Handlers, Metrics, serve};
 use tokio::runtime::Handle;
 
-use super::cluster::Clients;
-use super::error::RunError;
-use super::health::Endpoint;
-use super::namespace::pod_namespace;
-use super::parts::Group;
-use super::supervise::BEHIND_A_SERVICE;
-use crate::certificates::{self, Registered, SECRET, SelfManaged, directory, self_managed};
-use crate::config::{CertificateSource, Config};
-use crate::kinds::OPERATORS;
-use crate::names;
-use quartet_webhook::{self as webhook, Handlers, serve};
+use super::Application;
+use super::cluster::Cluster;
+use super::health::{self, Check};
+use super::stop::{BEHIND_A_SERVICE, Group};
+use crate::certificates::{Reads, Registered, SelfManaged, directory, self_managed};
+use crate::config::{CertMode, Config};
 
 /// Starts the certificate source and the server in `group`, the server on a runtime of its own. Returns
-/// `ready` with the checks of both.
-///
-/// # Errors
-/// The listener cannot change its runtime.
+/// the check of the certificate.
 pub(super) fn start(
+    application: &Application,
     config: &Config,
-    clients: &Clients,
+    cluster: &Cluster,
     (listener, runtime): (TcpListener, &Handle),
-    (registry, reads): (&mut Registry, &certificates::Reads),
+    (registry, reads): (&mut Registry, &Reads),
     group: &mut Group,
-    ready: Endpoint,
-) -> Result<Endpoint, RunError> {
-    let metrics = webhook::Metrics::register(registry);
+) -> Check {
+    // All kinds, whichever controllers run: stored objects of all kinds must be readable.
+    let kinds = application.operators.iter().map(|operator| operator.kind());
+    let kinds: Vec<_> = kinds.collect();
+    let metrics = Metrics::register(registry);
     let of_certificate = reads.of("webhook", registry);
-    let (resolver, run) = match &config.certificates {
-        CertificateSource::Directory(files) => directory(files.clone(), of_certificate),
-        CertificateSource::SelfManaged => {
-            let crds = OPERATORS.iter().map(|operator| operator.kind().crd_name());
+    let (resolver, run) = match config.cert_mode {
+        CertMode::Directory => directory(config.webhook_files(), of_certificate),
+        CertMode::SelfManaged => {
+            let namespace = cluster.pod_namespace.as_deref();
+            let crds = kinds.iter().map(|kind| kind.crd_name());
             let options = SelfManaged {
-                namespace: own_namespace(),
-                secret: SECRET.to_owned(),
-                service: names::WEBHOOK_SERVICE.to_owned(),
-                registered: Registered::all(crds, names::WEBHOOK_CONFIGURATION),
+                namespace: namespace.unwrap_or(application.namespace).to_owned(),
+                secret: application.webhook_secret.to_owned(),
+                service: application.webhook_service.to_owned(),
+                registered: Registered::all(crds, application.webhook_configuration),
             };
-            let (calls, watches) = (clients.calls.clone(), clients.watches.clone());
+            let (calls, watches) = (cluster.client.clone(), cluster.client.clone());
             self_managed(options, calls, watches, of_certificate)
         }
     };
     group.start_endless("webhook certificates", run);
-    // All kinds, whichever controllers run: stored objects of all kinds must be readable.
-    let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
     let handlers = Handlers::new(&kinds, config.settings.max_replicas, &metrics);
-    let listener = listener.into_std().and_then(|listener| {
-        let _context = runtime.enter();
-        TcpListener::from_std(listener)
+    let (certificates, minimum) = (Arc::clone(&resolver), config.tls_min_version);
+    let stop = group.stopping().cancelled_owned();
+    group.start_on(runtime, "webhook server", async move {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let stopping = BEHIND_A_SERVICE;
+        serve(listener, certificates, minimum, handlers, stopping, stop).await
     });
-    let listener = listener.map_err(RunError::system("move a listener to another runtime"))?;
-    let certificates = Arc::clone(&resolver);
-    let (minimum, stop) = (config.tls_min_version, group.stopping().cancelled_owned());
-    let stopping = BEHIND_A_SERVICE;
-    let server = serve(listener, certificates, minimum, handlers, stopping, stop);
-    group.start_on(runtime, "webhook server", server);
-    Ok(ready.check("webhook", move || resolver.check_at(Timestamp::now())))
-}
-
-/// The namespace of this pod, or the default namespace of the installation.
-fn own_namespace() -> String {
-    pod_namespace().unwrap_or_else(|| names::NAMESPACE.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn outside_of_a_pod_the_namespace_is_that_of_the_installation() {
-        assert_eq!(own_namespace(), names::NAMESPACE);
-    }
+    health::check("webhook", move || resolver.check_at(Timestamp::now()).err())
 }

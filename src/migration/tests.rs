@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
+use kube::Client;
 use kube::client::Body;
-use kube::{Client, Config};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::APPLICATION;
+use crate::kinds::OPERATORS;
 use crate::kinds::memcached::KIND;
 use crate::packaging::crd;
 
@@ -58,11 +60,11 @@ impl Server {
         those.cloned().collect()
     }
 
-    async fn migrate(&self) -> Result<(), String> {
+    async fn migrate(&self) -> Result<Vec<String>, String> {
         self.migrate_with(false).await
     }
 
-    fn clients(&self) -> Clients {
+    fn client(&self) -> Client {
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let server = server.clone();
@@ -77,18 +79,18 @@ impl Server {
                 )
             }
         });
-        let client = Client::new(service, "default");
-        Clients {
-            calls: client.clone(),
-            watches: client,
-            server: String::new(),
-            config: Config::new(Default::default()),
-        }
+        Client::new(service, "default")
     }
 
-    async fn migrate_with(&self, dry_run: bool) -> Result<(), String> {
-        let (clients, options) = (self.clients(), options(dry_run));
-        Migration::new(&clients, &options, &KIND).migrate().await
+    async fn migrate_with(&self, dry_run: bool) -> Result<Vec<String>, String> {
+        let migration = Migration {
+            client: &self.client(),
+            options: &options(dry_run),
+            kind: &KIND,
+            name: KIND.crd_name(),
+            manager: PatchParams::apply(APPLICATION.migration_manager),
+        };
+        migration.migrate().await
     }
 }
 
@@ -239,10 +241,8 @@ async fn a_ca_bundle_that_changed_meanwhile_does_not_start_the_migration_over() 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_cannot_be_migrated_is_named_and_hinders_no_other() {
     let server = Server::default();
-    let error = migrate_all(&server.clients(), &options(false)).await;
-    let error = error.unwrap_err();
-    assert_eq!(error.exit_code(), 1);
-    let message = error.to_string();
+    let (client, options) = (server.client(), options(false));
+    let message = run(&APPLICATION, &client, &options).await.unwrap_err();
     assert_eq!(message.lines().count(), OPERATORS.len() - 1, "{message}");
     assert!(
         message.contains("nginxes.proxy.example.com stores no version"),
@@ -273,4 +273,74 @@ async fn a_condition_written_to_the_crd_meanwhile_is_no_obstacle() {
     server.migrate().await.unwrap();
     assert_eq!(server.sent(&format!("PATCH {CRD}")).len(), 2);
     assert_eq!(server.sent(&of(REWRITE, "a")).len(), 1);
+}
+
+fn stored(versions: &[&str]) -> CustomResourceDefinition {
+    let mut crd = crd::both_versions(&KIND);
+    crd.metadata.resource_version = Some("7".to_owned());
+    let versions = versions.iter().map(|&version| version.to_owned()).collect();
+    crd.status.get_or_insert_default().stored_versions = Some(versions);
+    crd
+}
+
+#[test]
+fn a_crd_that_stores_the_old_version_is_rejected_with_the_way_out() {
+    let rejected = stored_versions(&KIND, &crd::transition(&KIND)).unwrap_err();
+    assert_eq!(
+        rejected,
+        "memcacheds.cache.example.com stores v1alpha1, and only what is stored in v1 can be \
+         migrated to it; apply config/crd first"
+    );
+    assert!(stored_versions(&KIND, &crd::original_only(&KIND)).is_err());
+}
+
+#[test]
+fn a_crd_whose_conversion_would_drop_fields_is_rejected() {
+    let mut crd = stored(&["v1alpha1", "v1"]);
+    crd.spec.conversion = None;
+    assert_eq!(
+        stored_versions(&KIND, &crd).unwrap_err(),
+        "memcacheds.cache.example.com has several versions and no conversion webhook, so that \
+         rewriting would lose fields; apply config/crd first"
+    );
+    // With one version there is nothing to convert.
+    crd.spec.versions.retain(|version| version.name == "v1");
+    assert!(stored_versions(&KIND, &crd).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_with_entries_in_the_original_version_are_counted_with_their_managers() {
+    let objects = [
+        vec![
+            ("kubectl", "Apply", "v1"),
+            ("manager", "Update", "v1alpha1"),
+        ],
+        vec![
+            ("helm", "Apply", "v1alpha1"),
+            ("manager", "Update", "v1alpha1"),
+        ],
+        vec![("kubectl", "Apply", "v1")],
+        vec![],
+    ];
+    let items = objects.into_iter().map(|entries| {
+        let entries = entries.into_iter().map(|(manager, operation, version)| {
+            json!({
+                "manager": manager, "operation": operation,
+                "apiVersion": format!("{}/{version}", KIND.group),
+            })
+        });
+        let mut object = object("any", "7");
+        object["metadata"]["managedFields"] = entries.collect();
+        object
+    });
+    let list = json!({"items": Vec::from_iter(items), "metadata": {}});
+    let server = Server::default().answers(LIST, (200, list));
+    let results = server.migrate_with(true).await.unwrap();
+    assert_eq!(
+        results[1],
+        "2 objects have managedFields in v1alpha1, of helm (Apply), manager (Update): a write of \
+         them needs the conversion webhook until the same manager applies them in v1"
+    );
+    let server = Server::default();
+    assert_eq!(server.migrate_with(true).await.unwrap().len(), 1);
 }

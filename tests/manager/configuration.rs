@@ -97,7 +97,9 @@ fn an_empty_variable_is_an_unset_one_for_every_flag() {
         .filter_map(|rest| rest.split([']', '=']).next())
         .collect();
     assert!(variables.len() > 20, "{variables:?}");
-    let environment: Vec<_> = variables.iter().map(|name| (*name, "")).collect();
+    let images = ["MEMCACHED_IMAGE", "NGINX_IMAGE", "HELLOWORLD_IMAGE"];
+    let all = variables.iter().chain(&images);
+    let environment: Vec<_> = all.map(|name| (*name, "")).collect();
     // The same as without any variable: only the cluster is missing.
     let said = refusal(&[], &environment);
     let missing = "set KUBECONFIG or pass --kubeconfig";

@@ -6,31 +6,46 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use kube::Client;
+use k8s_openapi::api::authentication::v1::TokenReview;
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
+use kube::api::PostParams;
+use kube::{Api, Client};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
-use tokio::task::JoinError;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
+use tower::BoxError;
 
-use super::reviews::{Decision, decide};
-use quartet_http::error_report;
+use quartet_http::{DEADLINE, error_report};
 
+/// Path of the metrics.
+pub(super) const PATH: &str = "/metrics";
 /// How long a client that may read is not reviewed again.
 const ALLOW_TTL: Duration = Duration::from_secs(60);
 /// How long one that may not is not.
 const DENY_TTL: Duration = Duration::from_secs(30);
-/// Reviews at the same time, and the minimum time that each holds its slot: a client that guesses
-/// tokens costs the API server at most 40 requests a second, and the cache 1200 entries.
+/// Reviews that begin at the same time, and the time until others begin: a client that guesses tokens costs
+/// the API server at most 40 requests a second, and the cache 1200 entries.
 const REVIEWS: usize = 4;
 const REVIEW_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum bytes of a token. Those of the API server have about 1000.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
+
+/// The decision on a client.
+#[derive(Debug, Clone)]
+enum Decision {
+    Allowed,
+    /// The token is not valid.
+    Unauthenticated,
+    /// This user is not authorized.
+    Forbidden(String),
+}
 
 /// Decides who may read the metrics.
 pub(super) struct Access {
@@ -38,8 +53,6 @@ pub(super) struct Access {
     /// The decisions, each with the end of its validity, by a digest of the token. Tokens are not stored.
     known: Mutex<HashMap<[u8; 32], (Decision, Instant)>>,
     slots: Arc<Semaphore>,
-    /// Whether the last review failed. Only a change is logged.
-    failing: AtomicBool,
 }
 
 impl Access {
@@ -49,7 +62,6 @@ impl Access {
             client,
             known: Mutex::default(),
             slots: Arc::new(Semaphore::new(REVIEWS)),
-            failing: AtomicBool::new(false),
         }
     }
 
@@ -59,44 +71,43 @@ impl Access {
             Some(token) => self.decision(token).await,
             None => Ok(Decision::Unauthenticated),
         };
-        let denial = match decision {
+        let (code, reason) = match decision {
             Ok(Decision::Allowed) => return None,
-            Ok(Decision::Unauthenticated) => (
-                StatusCode::UNAUTHORIZED,
-                [(header::WWW_AUTHENTICATE, "Bearer")],
-                "send a bearer token that the API server knows\n",
-            )
-                .into_response(),
+            Ok(Decision::Unauthenticated) => {
+                let reason = "send a bearer token that the API server knows\n".to_owned();
+                let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
+                return Some((StatusCode::UNAUTHORIZED, challenge, reason).into_response());
+            }
             Ok(Decision::Forbidden(user)) => {
-                let reason = format!("{user} may not get the nonResourceURL /metrics\n");
-                (StatusCode::FORBIDDEN, reason).into_response()
+                let reason = format!("{user} may not get the nonResourceURL {PATH}\n");
+                (StatusCode::FORBIDDEN, reason)
             }
             Err(error) => {
-                let code = match error {
-                    kube::Error::Api(status) if status.code == 403 => {
-                        StatusCode::INTERNAL_SERVER_ERROR
-                    }
-                    _ => StatusCode::SERVICE_UNAVAILABLE,
-                };
+                let error = error_report(&*error);
+                tracing::warn!(error, "cannot review access to the metrics");
                 let reason =
                     "the API server cannot review the access; see the log of the manager\n";
-                (code, reason).into_response()
+                (StatusCode::SERVICE_UNAVAILABLE, reason.to_owned())
             }
         };
-        Some(denial)
+        Some((code, reason).into_response())
     }
 
-    /// The cached decision, or a new one.
-    async fn decision(&self, token: &str) -> kube::Result<Decision> {
+    /// The cached decision, or a new one when a slot is free.
+    async fn decision(&self, token: &str) -> Result<Decision, BoxError> {
         let key = Sha256::digest(token).into();
         if let Some((decision, end)) = self.known.lock().get(&key)
             && Instant::now() < *end
         {
             return Ok(decision.clone());
         }
-        let reviewed = self.reviewed(token.to_owned()).await;
-        self.log_change(reviewed.as_ref().err());
-        let decision = reviewed?;
+        let slot = Arc::clone(&self.slots).acquire_owned().await?;
+        // A task of its own: a client that disconnects would otherwise free the slot for its next token.
+        tokio::spawn(async move {
+            sleep(REVIEW_PAUSE).await;
+            drop(slot);
+        });
+        let decision = timeout(DEADLINE, decide(&self.client, token)).await??;
         let ttl = match decision {
             Decision::Allowed => ALLOW_TTL,
             Decision::Unauthenticated | Decision::Forbidden(_) => DENY_TTL,
@@ -107,33 +118,42 @@ impl Access {
         known.insert(key, (decision.clone(), now + ttl));
         Ok(decision)
     }
+}
 
-    /// Asks the API server when a slot is free. The reviews and their pause have their own task: a client
-    /// that disconnects ends this future, and would otherwise free the slot at once for its next token.
-    async fn reviewed(&self, token: String) -> kube::Result<Decision> {
-        let slot = Arc::clone(&self.slots).acquire_owned().await;
-        let client = self.client.clone();
-        let reviews = tokio::spawn(async move {
-            let decision = decide(&client, &token);
-            let (decision, ()) = tokio::join!(decision, sleep(REVIEW_PAUSE));
-            drop(slot);
-            decision
-        });
-        let aborted = |error: JoinError| Err(kube::Error::Service(error.into()));
-        reviews.await.unwrap_or_else(aborted)
+/// Whether the user of `token` may get the metrics. The reviews are sent once; the next scrape sends them
+/// again.
+async fn decide(client: &Client, token: &str) -> kube::Result<Decision> {
+    let mut review = TokenReview::default();
+    review.spec.token = Some(token.to_owned());
+    let reviews = Api::all(client.clone());
+    let reviewed: TokenReview = reviews.create(&PostParams::default(), &review).await?;
+    let status = reviewed.status.unwrap_or_default();
+    let user = status.user.unwrap_or_default();
+    let name = user.username.clone().unwrap_or_default();
+    if status.authenticated != Some(true) || name.is_empty() {
+        return Ok(Decision::Unauthenticated);
     }
-
-    fn log_change(&self, failure: Option<&kube::Error>) {
-        if self.failing.swap(failure.is_some(), Ordering::Relaxed) == failure.is_some() {
-            return;
-        }
-        match failure {
-            Some(error) => {
-                let error = error_report(error);
-                tracing::warn!(error, "cannot review access to the metrics");
-            }
-            None => tracing::info!("access to the metrics can be reviewed again"),
-        }
+    let review = SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: user.username,
+            uid: user.uid,
+            groups: user.groups,
+            extra: user.extra,
+            non_resource_attributes: Some(NonResourceAttributes {
+                path: Some(PATH.to_owned()),
+                verb: Some("get".to_owned()),
+            }),
+            ..Default::default()
+        },
+        ..Default::default()
+    };
+    let reviews = Api::all(client.clone());
+    let reviewed: SubjectAccessReview = reviews.create(&PostParams::default(), &review).await?;
+    let status = reviewed.status.unwrap_or_default();
+    if status.allowed && status.denied != Some(true) {
+        Ok(Decision::Allowed)
+    } else {
+        Ok(Decision::Forbidden(name))
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::*;
-use testkit::log_lines;
+use crate::APPLICATION;
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 
@@ -39,8 +39,8 @@ async fn collector(response: Option<String>) -> (SocketAddr, mpsc::UnboundedRece
     (address, received)
 }
 
-fn client(limit: Duration) -> Collector {
-    let client = Collector::new(Uri::from_static("http://collector"), Handle::current());
+fn client(address: SocketAddr, limit: Duration) -> Collector {
+    let client = Collector::new(&format!("http://{address}"), &Handle::current());
     Collector {
         limit,
         ..client.unwrap()
@@ -51,24 +51,18 @@ fn client(limit: Duration) -> Collector {
 fn traces(address: SocketAddr) -> Traces {
     let exporter = SpanExporter::builder()
         .with_http()
-        .with_http_client(client(TIMEOUT))
+        .with_http_client(client(address, TIMEOUT))
         .with_endpoint(format!("http://{address}/v1/traces"));
     let provider = SdkTracerProvider::builder().with_batch_exporter(exporter.build().unwrap());
     let provider = provider.build();
     Traces { provider }
 }
 
-async fn send(client: &Collector, address: SocketAddr) -> Result<Response<Bytes>, HttpError> {
-    let request = Request::post(format!("http://{address}/v1/traces"));
-    let request = request.body(Bytes::from_static(b"spans")).unwrap();
-    client.send_bytes(request).await
-}
-
 #[tokio::test]
 async fn a_stop_exports_the_remaining_spans() {
     let (address, mut received) = collector(Some(OK.to_owned())).await;
     let traces = traces(address);
-    drop(traces.tracer().start("a"));
+    drop(traces.tracer("test").start("a"));
     let stop = CancellationToken::new();
     stop.cancel();
     let Ok(()) = traces.run(stop).await;
@@ -80,7 +74,7 @@ async fn a_stop_exports_the_remaining_spans() {
 async fn a_stop_does_not_wait_for_a_collector_that_hangs() {
     let (address, mut received) = collector(None).await;
     let traces = traces(address);
-    drop(traces.tracer().start("a"));
+    drop(traces.tracer("test").start("a"));
     let stop = CancellationToken::new();
     stop.cancel();
     let began = Instant::now();
@@ -93,33 +87,11 @@ async fn a_stop_does_not_wait_for_a_collector_that_hangs() {
 #[tokio::test]
 async fn a_collector_that_does_not_respond_is_an_error() {
     let (address, _received) = collector(None).await;
-    let error = send(&client(Duration::from_millis(100)), address).await;
-    assert!(error.unwrap_err().to_string().contains("elapsed"));
-}
-
-#[tokio::test]
-async fn a_collector_that_goes_away_and_comes_back_is_logged_once_each_with_the_reason() {
-    let (lines, writer) = log_lines();
-    let _logs = tracing::subscriber::set_default(writer);
-    // It is closed at the end of the statement.
-    let closed = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let (works, _received) = collector(Some(OK.to_owned())).await;
-    let busy = OK.replace("200 OK", "503 Service Unavailable");
-    let (busy, _received) = collector(Some(busy)).await;
-    let client = client(Duration::from_secs(10));
-    for address in [works, closed, closed, works, works, busy, closed] {
-        let _ = send(&client, address).await;
-    }
-    let lines = lines.written();
-    let lines: Vec<_> = lines.iter().filter(|it| it.contains("traces")).collect();
-    let expected = ["refused", "traces are exported again", "503"];
-    assert_eq!(lines.len(), expected.len(), "{lines:?}");
-    for (line, expected) in lines.iter().zip(expected) {
-        assert!(line.contains(expected), "{line}");
-    }
+    let request = Request::post(format!("http://{address}/v1/traces"));
+    let request = request.body(Bytes::from_static(b"spans")).unwrap();
+    let client = client(address, Duration::from_millis(100));
+    let error = client.send_bytes(request).await.unwrap_err();
+    assert!(error.to_string().contains("elapsed"), "{error}");
 }
 
 #[test]
@@ -129,7 +101,7 @@ fn the_process_has_a_name_and_a_version() {
         ("service.version", env!("CARGO_PKG_VERSION")),
         ("telemetry.sdk.language", "rust"),
     ] {
-        let value = resource().get(&Key::new(key));
+        let value = resource(&APPLICATION).get(&Key::new(key));
         assert_eq!(
             value.map(|value| value.to_string()).as_deref(),
             Some(expected)

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::super::tests::release;
 use super::*;
-use crate::config::{CertificateSource, Command, Config};
+use crate::APPLICATION;
+use crate::config::{CertMode, Config};
 use crate::kinds::OPERATORS;
 use crate::names::{
     HEALTHZ, METRICS_PORT_NAME, READYZ, TERMINATION_GRACE_SECONDS, WEBHOOK_PORT_NAME,
@@ -37,10 +38,7 @@ fn configuration() -> Config {
     let arguments = container["args"].as_array().unwrap().iter();
     let arguments = arguments.map(|it| it.as_str().unwrap().to_owned());
     let arguments = ["manager".to_owned()].into_iter().chain(arguments);
-    match Command::from_arguments(arguments).unwrap() {
-        Command::Run(config) => *config,
-        Command::MigrateStorage(_) => panic!("a subcommand"),
-    }
+    Config::parse_arguments(&APPLICATION, arguments).unwrap()
 }
 
 fn port(name: &str) -> Value {
@@ -53,15 +51,15 @@ fn port(name: &str) -> Value {
 #[test]
 fn the_manager_listens_on_the_ports_of_its_container() {
     let config = configuration();
-    assert!(config.leader_election.is_some(), "there are two replicas");
+    assert!(config.leader_elect, "there are two replicas");
+    assert!(config.enable_webhooks);
     for (name, address) in [
-        (WEBHOOK_PORT_NAME, config.webhook_address),
-        (METRICS_PORT_NAME, config.metrics_address),
-        (HEALTH_PORT_NAME, config.health_address),
+        (WEBHOOK_PORT_NAME, format!(":{}", config.webhook_port)),
+        (METRICS_PORT_NAME, config.metrics_bind_address),
+        (HEALTH_PORT_NAME, config.health_probe_bind_address),
     ] {
-        let address = address.unwrap();
-        assert_eq!(port(name), json!(address.port), "{name}");
-        assert_eq!(address.host, None, "{name}: reached from outside the pod");
+        // Without a host, it is reached from outside the pod.
+        assert_eq!(format!(":{}", port(name)), address, "{name}");
     }
     assert_eq!(container()["ports"].as_array().unwrap().len(), 3);
     for (probe, endpoint) in [("livenessProbe", HEALTHZ), ("readinessProbe", READYZ)] {
@@ -93,7 +91,8 @@ fn the_manager_knows_every_variable_that_it_is_given() {
         }
     }
     assert_eq!(name, "CERT_MODE");
-    Command::from_arguments(["manager", &format!("--cert-mode={mode}")]).unwrap();
+    let mode = format!("--cert-mode={mode}");
+    Config::parse_arguments(&APPLICATION, ["manager", &mode]).unwrap();
 }
 
 #[test]
@@ -130,9 +129,13 @@ fn the_pod_is_restricted_and_a_rollout_never_leaves_less_than_all_replicas() {
 
 #[test]
 fn the_webhook_certificate_is_mounted_where_the_manager_looks_for_it() {
-    let CertificateSource::Directory(files) = configuration().certificates else {
-        panic!("somebody else makes it")
-    };
+    let config = configuration();
+    assert_eq!(
+        config.cert_mode,
+        CertMode::Directory,
+        "somebody else makes it"
+    );
+    let files = config.webhook_files();
     let patch = crate::packaging::tests::object("certmanager/manager_certificates_patch.yaml");
     let mounts = &patch["spec"]["template"]["spec"]["containers"][0]["volumeMounts"];
     let mut mounts = mounts.as_array().unwrap().iter();

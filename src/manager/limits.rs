@@ -1,7 +1,7 @@
 //! Limits of the memory that clients can make the process use, per listener and for all requests
 //! together. docs/memory.md has the same figures as a table, compared with the memory limit of
 //! the container; a test compares both.
-//! Used by `manager`; those of the webhooks are in `quartet_webhook::limits`.
+//! Those of the webhooks are in `quartet_webhook::limits`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
 /// Kubelets open a connection for each probe.
-pub(crate) const HEALTH: Limits = Limits {
+pub(super) const HEALTH: Limits = Limits {
     // Enough for hundreds of silent connections.
     connections: 768,
     header_bytes: 8 * KIB,
@@ -19,7 +19,7 @@ pub(crate) const HEALTH: Limits = Limits {
 };
 
 /// A scrape sends a token of up to 16 KiB.
-pub(crate) const METRICS: Limits = Limits {
+pub(super) const METRICS: Limits = Limits {
     connections: 64,
     header_bytes: 24 * KIB,
     idle: Duration::from_secs(10),
@@ -27,17 +27,13 @@ pub(crate) const METRICS: Limits = Limits {
 
 /// Maximum number of responses to large bodies that are computed at the same time, on one thread
 /// each. More would not be faster, and each needs 2 MiB besides body and response.
-pub(crate) const COMPUTATIONS: usize = 4;
+pub(super) const COMPUTATIONS: usize = 4;
 
 /// Maximum bytes of an answer with metrics: of each kind 500 named conditions of up to 480 bytes, and
 /// 200 KB of other series.
-pub(crate) const SCRAPE_BYTES: usize = 2 * MIB;
+pub(super) const SCRAPE_BYTES: usize = 2 * MIB;
 /// Number of answers of that size that may be written or sent at the same time.
-pub(crate) const SCRAPES: usize = 2;
-
-/// Largest buffer of a connection to the API server. hyper's default of 408 KiB, for each of eight watches,
-/// stays in the heap after a burst: 3.4 MiB after a start with 1000 resources.
-pub(crate) const READ_BYTES: usize = 64 * KIB;
+pub(super) const SCRAPES: usize = 2;
 
 #[cfg(test)]
 mod tests;

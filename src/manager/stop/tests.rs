@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use super::super::controllers::run_elected;
 use super::*;
 use quartet_runtime::ControllersError;
+
 use tokio::time::Instant;
 
 /// The grace period of the manifests.
@@ -99,7 +100,7 @@ async fn parts_that_never_stop_are_aborted_and_named_within_the_grace_period() {
     }
     let began = Instant::now();
     let error = process.supervise(signals(NEVER)).await.unwrap_err();
-    assert_eq!(error.to_string(), "did not stop in time: stuck");
+    assert_eq!(error.to_string(), "did not stop in time: webhooks");
     let since_signal = began.elapsed() - Duration::from_secs(1);
     assert!(since_signal < GRACE_PERIOD, "{since_signal:?}");
 }
@@ -134,7 +135,7 @@ async fn the_lease_is_kept_when_a_reconcile_was_cut_short() {
         process.controllers.start("elected", elected);
         let stopped = process.supervise(signals(NEVER)).await;
         let error = stopped.err().map(|error| error.to_string());
-        let stuck = "did not stop in time: elected".to_owned();
+        let stuck = "did not stop in time: controllers".to_owned();
         assert_eq!(error, (reconciles_take == NEVER).then_some(stuck));
         assert_eq!(holder(&stored), left);
         // The election has ended, too.
@@ -168,7 +169,7 @@ async fn a_part_that_dies_stops_the_others_in_order_and_is_named() {
         error.to_string(),
         "a part of the process died: dying failed: no luck"
     );
-    assert_eq!(error.exit_code(), 1);
+    assert!(matches!(error, RunError::Died(_)));
     let ends = ends.lock().unwrap();
     let order: Vec<_> = ends.iter().map(|(part, _)| *part).collect();
     assert_eq!(order, ["webhooks", "controllers", "servers"]);
@@ -203,7 +204,9 @@ async fn a_part_that_panics_while_it_stops_fails_the_stop() {
     });
     let error = process.supervise(signals(NEVER)).await.unwrap_err();
     assert!(
-        error.to_string().ends_with("clumsy panicked: tripped"),
+        error
+            .to_string()
+            .contains("panicked with message \"tripped\""),
         "{error}"
     );
 }
@@ -265,4 +268,19 @@ fn election(stored: &Stored) -> Election {
         flags_annotation: "",
     };
     Election::new(lock, &mut Registry::default())
+}
+
+#[tokio::test]
+async fn a_part_that_ends_is_named_with_its_error() {
+    let mut group = Group::new("test", Duration::ZERO);
+    group.start("lasting", pending::<io::Result<()>>());
+    group.start("brief", async { io::Result::Ok(()) });
+    let ended = group.tasks.join_next().await.unwrap();
+    assert_eq!(
+        description(ended),
+        "brief ended, though it should run for ever"
+    );
+    group.start("failing", async { Err(io::Error::other("no luck")) });
+    let ended = group.tasks.join_next().await.unwrap();
+    assert_eq!(description(ended), "failing failed: no luck");
 }

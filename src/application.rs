@@ -1,0 +1,28 @@
+//! What the manager hosts: the four operators, and the names of the application.
+
+use crate::certificates::SECRET;
+use crate::kinds::{BRAND, OPERATORS};
+use crate::legacy::LEGACY;
+use crate::manager::Application;
+use crate::names;
+
+/// This application.
+pub static APPLICATION: Application = Application {
+    name: names::PROJECT,
+    version: env!("CARGO_PKG_VERSION"),
+    about: "Four Kubernetes operators in one manager: Memcached, Nginx, ElasticWeb, HelloWorld",
+    operators: OPERATORS,
+    brand: &BRAND,
+    legacy: LEGACY,
+    build_metric: "quartet_operator_build",
+    traced: env!("CARGO_CRATE_NAME"),
+    oldest_minor: 34,
+    namespace: names::NAMESPACE,
+    webhook_secret: SECRET,
+    webhook_service: names::WEBHOOK_SERVICE,
+    webhook_configuration: names::WEBHOOK_CONFIGURATION,
+    lease: names::LEASE,
+    lease_manager: names::LEASE_MANAGER,
+    lease_flags: names::LEASE_FLAGS,
+    migration_manager: "quartet-operator-migrate-storage",
+};

@@ -1,0 +1,43 @@
+//! What the manager has to know of the application. Constants only.
+
+use quartet_versions::Brand;
+use quartet_workload::{Legacy, Operator};
+
+/// The operators, and the names of the application in the cluster and in logs, metrics and traces.
+#[derive(Debug)]
+pub struct Application {
+    /// The user agent of requests, and `service.name` of traces.
+    pub name: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// The first line of `--help`.
+    pub about: &'static str,
+    /// Every operator, whose kinds the webhooks serve.
+    pub operators: &'static [&'static dyn Operator],
+    /// The names by which its objects are told from those of others.
+    pub brand: &'static Brand,
+    /// What it takes over from older operators.
+    pub legacy: Legacy,
+    /// The metric of the build, without `_info`.
+    pub build_metric: &'static str,
+    /// The beginning of the modules whose spans and log lines are traced, e.g. `my_operator`.
+    pub traced: &'static str,
+    /// Minor version of the oldest Kubernetes that it is tested with.
+    pub oldest_minor: u32,
+    /// The namespace of the Secret with the webhook certificate, if the manager runs in no pod.
+    pub namespace: &'static str,
+    /// The name of that Secret.
+    pub webhook_secret: &'static str,
+    /// The Service of the webhook server.
+    pub webhook_service: &'static str,
+    /// The ValidatingWebhookConfiguration.
+    pub webhook_configuration: &'static str,
+    /// The Lease of the leader election.
+    pub lease: &'static str,
+    /// The manager of its fields.
+    pub lease_manager: &'static str,
+    /// The annotation of the Lease with the flags of its holder.
+    pub lease_flags: &'static str,
+    /// The field manager of `migrate-storage`, for the audit log.
+    pub migration_manager: &'static str,
+}

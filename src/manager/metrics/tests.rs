@@ -1,0 +1,67 @@
+//! The text of the metrics, and its length.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::*;
+use crate::APPLICATION;
+use quartet_runtime::Metrics;
+use quartet_runtime::metrics::{ConditionView, VisitConditions};
+use quartet_workload::tests::kinds;
+
+async fn status(served: &Arc<Served>) -> (StatusCode, Response) {
+    let response = scrape(State(Arc::clone(served)), HeaderMap::new()).await;
+    (response.status(), response)
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_nobody_reads_have_a_limit_and_the_next_scrape_waits() {
+    let served = served(registry(&APPLICATION), None);
+    let (first, held) = status(&served).await;
+    let (second, _also_held) = status(&served).await;
+    assert_eq!([first, second], [StatusCode::OK; 2]);
+    let mut third = Box::pin(status(&served));
+    assert!(timeout(Duration::from_secs(60), &mut third).await.is_err());
+    drop(held);
+    assert_eq!(third.await.0, StatusCode::OK);
+}
+
+/// `SCRAPE_BYTES` leaves 200 KB for all other series.
+#[test]
+fn the_named_conditions_of_every_kind_fit_with_the_longest_names() {
+    let mut registry = registry(&APPLICATION);
+    let metrics = Metrics::register(&mut registry);
+    for kind in kinds() {
+        let visit_all: VisitConditions = Box::new(|visit| {
+            for number in 0..500 {
+                let problem = ConditionView {
+                    type_: "Degraded".to_owned(),
+                    status: "True".to_owned(),
+                    reason: "MinimumReplicasUnavailable".to_owned(),
+                };
+                let name = format!("{number:0>253}");
+                visit(&"n".repeat(63), &name, vec![problem]);
+            }
+        });
+        metrics.resources(&kind.controller_name(), visit_all);
+    }
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    let named = text.matches("\nquartet_operator_resource_condition{");
+    assert_eq!(named.count(), kinds().len() * 500);
+    assert!(text.len() + 200_000 <= SCRAPE_BYTES, "{}", text.len());
+}
+
+#[test]
+fn a_scrape_shows_the_build_and_the_process() {
+    let mut text = String::new();
+    encode(&mut text, &registry(&APPLICATION)).unwrap();
+    let build = format!(
+        "quartet_operator_build_info{{version=\"{}\"",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert!(text.contains(&build), "{text}");
+    assert!(text.contains("\nprocess_resident_memory_bytes "), "{text}");
+    assert!(text.ends_with("# EOF\n"), "{text}");
+}
