@@ -17,7 +17,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::certificates::Files;
 use crate::manager::Application;
-use quartet_workload::settings::MAX_REPLICAS;
+use quartet_workload::MAX_REPLICAS;
 use quartet_workload::{Operator, Settings};
 
 /// Default port of the webhook server.

@@ -8,7 +8,7 @@ use super::*;
 use crate::APPLICATION;
 use quartet_runtime::Metrics;
 use quartet_runtime::metrics::{ConditionView, VisitConditions};
-use quartet_workload::tests::kinds;
+use crate::tests::workload::kinds;
 
 async fn status(served: &Arc<Served>) -> (StatusCode, Response) {
     let response = scrape(State(Arc::clone(served)), HeaderMap::new()).await;
