@@ -15,7 +15,7 @@ use kube::{Client, Error};
 use quartet_operator::api::Status;
 use quartet_operator::kinds::OPERATORS;
 use quartet_operator::operators::{Operator, Resource, SERVICE, Settings};
-use quartet_operator::packaging::{crd, kinds, sample};
+use quartet_operator::packaging::{self, kinds};
 use quartet_versions::conversion::hub_spec;
 use quartet_versions::limits::{LABEL, NAME, QUALIFIED_NAME, VISIBLE};
 use quartet_versions::rules;
@@ -50,7 +50,7 @@ fn group(kind: &Kind) -> String {
 async fn install(client: &Client) {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     for kind in kinds() {
-        let mut crd: CustomResourceDefinition = crd::both_versions(kind);
+        let mut crd: CustomResourceDefinition = packaging::both_versions(kind);
         let name = format!("{}.{}", kind.plural, group(kind));
         crd.metadata.name = Some(name.clone());
         crd.spec.group = group(kind);
@@ -356,7 +356,7 @@ async fn a_name_that_no_service_can_have_is_rejected_if_a_service_is_desired() {
         let kind = operator.kind();
         for version in [&kind.spoke, &kind.hub] {
             let served = Served::of(&client, kind, version).await;
-            let sample = sample::sample(kind, version).unwrap()["spec"].take();
+            let sample = packaging::sample(kind, version).unwrap()["spec"].take();
             let wanted = if makes_service(*operator, version, &sample) {
                 name.clone()
             } else {

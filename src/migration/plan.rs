@@ -87,10 +87,10 @@ mod tests {
 
     use super::*;
     use crate::kinds::memcached::KIND;
-    use crate::packaging::crd;
+    use crate::packaging;
 
     fn stored(versions: &[&str]) -> CustomResourceDefinition {
-        let mut crd = crd::both_versions(&KIND);
+        let mut crd = packaging::both_versions(&KIND);
         crd.metadata.resource_version = Some("7".to_owned());
         let versions = versions.iter().map(|&version| version.to_owned()).collect();
         crd.status.get_or_insert_default().stored_versions = Some(versions);
@@ -99,13 +99,13 @@ mod tests {
 
     #[test]
     fn a_crd_that_stores_the_old_version_is_rejected_with_the_way_out() {
-        let rejected = stored_versions(&KIND, &crd::transition(&KIND)).unwrap_err();
+        let rejected = stored_versions(&KIND, &packaging::transition(&KIND)).unwrap_err();
         assert_eq!(
             rejected,
             "memcacheds.cache.example.com stores v1alpha1, and only what is stored in v1 can be \
              migrated to it; apply config/crd first"
         );
-        assert!(stored_versions(&KIND, &crd::original_only(&KIND)).is_err());
+        assert!(stored_versions(&KIND, &packaging::original_only(&KIND)).is_err());
     }
 
     #[test]

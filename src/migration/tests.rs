@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::kinds::memcached::KIND;
-use crate::packaging::crd;
+use crate::packaging;
 
 const LIST: &str = "GET /apis/cache.example.com/v1/memcacheds?&limit=2";
 const REWRITE: &str = "PATCH /apis/cache.example.com/v1/namespaces/n/memcacheds/NAME/status";
@@ -101,7 +101,7 @@ fn options(dry_run: bool) -> MigrateStorage {
 }
 
 fn definition(generation: i64) -> Value {
-    let mut crd = serde_json::to_value(crd::both_versions(&KIND)).unwrap();
+    let mut crd = serde_json::to_value(packaging::both_versions(&KIND)).unwrap();
     crd["metadata"]["resourceVersion"] = json!("50");
     crd["metadata"]["generation"] = json!(generation);
     crd["status"] = json!({"storedVersions": ["v1alpha1", "v1"]});

@@ -4,7 +4,7 @@
 use std::process::Output;
 
 use devcluster::Environment;
-use quartet_operator::packaging::{kinds, sample};
+use quartet_operator::packaging::{self, kinds};
 use serde_json::json;
 
 use crate::private::{self, Private};
@@ -58,7 +58,7 @@ async fn test_env_on(
 /// Reports whether the API server calls the manager to convert every kind, and to validate.
 pub(crate) async fn are_called(env: &TestEnv) -> bool {
     for kind in kinds() {
-        let mut tried = sample::sample(kind, &kind.spoke).expect("a sample");
+        let mut tried = packaging::sample(kind, &kind.spoke).expect("a sample");
         tried["metadata"] = json!({"name": "tried"});
         let (api, namespace) = (kind.api_version(&kind.spoke), &env.namespace);
         let objects = format!("/apis/{api}/namespaces/{namespace}/{}", kind.plural);

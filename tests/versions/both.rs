@@ -6,7 +6,7 @@ use kube::api::{Api, DynamicObject, WatchEvent, WatchParams};
 use kube::core::ApiResource;
 use quartet_operator::api::DATA_ANNOTATION;
 use quartet_operator::kinds::{elasticweb, memcached};
-use quartet_operator::packaging::{crd, kinds, sample};
+use quartet_operator::packaging::{self, kinds};
 use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 use testkit::load_factor;
@@ -51,7 +51,7 @@ async fn an_object_written_in_one_version_is_read_in_the_other() {
     // back.
     for kind in kinds() {
         for (version, other) in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
-            let sample = sample::sample(kind, version).expect("a sample");
+            let sample = packaging::sample(kind, version).expect("a sample");
             let stored = stored_spec(kind, version, &sample);
             let name = sample["metadata"]["name"].as_str().expect("a name");
             let own = path(kind, version, "default", name);
@@ -104,7 +104,7 @@ async fn an_object_written_in_one_version_is_read_in_the_other() {
 
     // Through the new version: the original version's fields follow.
     let name = "elasticweb-sample";
-    let sample = sample::sample(ELASTIC_WEB, &ELASTIC_WEB.spoke).expect("a sample");
+    let sample = packaging::sample(ELASTIC_WEB, &ELASTIC_WEB.spoke).expect("a sample");
     let spokes = collection(ELASTIC_WEB, &ELASTIC_WEB.spoke, "default");
     env.create(&spokes, &sample).await.expect("created");
     let patch = json!({"spec": {"capacity": {"targetQPS": 800}, "service": {"nodePort": 30099, "port": 81}}});
@@ -298,7 +298,7 @@ async fn watch(
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn watches_of_both_versions_send_all_events() {
     let env = Exclusive::test_env().await;
-    env.apply_crds(crd::both_versions).await;
+    env.apply_crds(packaging::both_versions).await;
     env.register_webhooks().await;
     let mut spoke = watch(&env, MEMCACHED, &MEMCACHED.spoke).await;
     let mut hub = watch(&env, MEMCACHED, &MEMCACHED.hub).await;

@@ -3,7 +3,7 @@
 
 use quartet_operator::kinds::OPERATORS;
 use quartet_operator::operators::{Resource, Settings};
-use quartet_operator::packaging::{kinds, sample};
+use quartet_operator::packaging::{self, kinds};
 use quartet_versions::Kind;
 use quartet_versions::conversion::hub_spec;
 use serde_json::{Map, Value, json};
@@ -119,7 +119,7 @@ async fn an_emptied_object_map_or_list_is_as_an_empty_one_of_a_new_resource() {
     env.create_namespace(NAMESPACE).await;
     let (mut cases, mut wrong) = (0, Vec::new());
     for kind in kinds() {
-        let base = sample::sample(kind, &kind.hub).expect("a sample")["spec"].take();
+        let base = packaging::sample(kind, &kind.hub).expect("a sample")["spec"].take();
         let mut found = Vec::new();
         containers(&[], &kind.hub.spec, &mut found);
         // The spec itself has no default, since an object that was stored without one must not get pods, so

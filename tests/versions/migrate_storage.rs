@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use quartet_operator::kinds::memcached;
-use quartet_operator::packaging::{crd, kinds};
+use quartet_operator::packaging::{self, kinds};
 use quartet_versions::Kind;
 use serde_json::{Value, json};
 use testkit::{Limit, Manager};
@@ -62,7 +62,7 @@ async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
         .expect("created");
 
     // Before the new version is the storage version there is nothing to migrate to.
-    for form in [crd::original_only, crd::transition] {
+    for form in [packaging::original_only, packaging::transition] {
         env.apply_crds(form).await;
         let (code, said, noted) = env.subcommand(&["migrate-storage"]).await;
         assert_eq!((code, said.as_str()), (1, ""));
@@ -74,7 +74,7 @@ async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
         assert!(noted.contains("elasticwebs.elasticweb.example.com stores v1, "));
     }
 
-    env.apply_crds(crd::both_versions).await;
+    env.apply_crds(packaging::both_versions).await;
     let before = resource_versions(&env).await;
     assert_eq!(before.len(), OBJECTS);
     let (code, said, _) = env.subcommand(&["migrate-storage", "--dry-run"]).await;
@@ -142,14 +142,14 @@ async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_rewritten_object_differs_only_in_its_resource_version() {
     let env = Exclusive::test_env().await;
-    env.apply_crds(crd::transition).await;
+    env.apply_crds(packaging::transition).await;
     let target = format!(
         "{}?fieldManager=user",
         path(MEMCACHED, &MEMCACHED.spoke, "default", "m")
     );
     let applied = object(MEMCACHED, &MEMCACHED.spoke, "m", json!({"size": 2}));
     env.apply(&target, &applied).await.expect("applied");
-    env.apply_crds(crd::both_versions).await;
+    env.apply_crds(packaging::both_versions).await;
     let path = path(MEMCACHED, &MEMCACHED.hub, "default", "m");
     let mut before = env.get(&path).await.expect("the object");
     let (code, said, _) = env.subcommand(&["migrate-storage"]).await;
@@ -216,7 +216,7 @@ async fn the_job_has_the_permissions_that_a_migration_needs() {
         let collection = collection(kind, &kind.spoke, "default");
         env.create(&collection, &made).await.expect("created");
     }
-    env.apply_crds(crd::both_versions).await;
+    env.apply_crds(packaging::both_versions).await;
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/config/migrate-storage");
     let files = ["role", "role_binding"].map(|file| format!("{folder}/{file}.yaml"));
     for file in &files {

@@ -6,7 +6,7 @@ use futures::{StreamExt as _, stream};
 use quartet_operator::api::Status;
 use quartet_operator::kinds::OPERATORS;
 use quartet_operator::operators::{Child, Operator, Resource, Settings};
-use quartet_operator::packaging::sample;
+use quartet_operator::packaging;
 use quartet_versions::conversion::hub_spec;
 use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
@@ -221,7 +221,7 @@ async fn wrong(
 ) -> (bool, Option<String>) {
     let (field, patch) = case;
     let kind = operator.kind();
-    let mut spec = sample::sample(kind, version).expect("a sample")["spec"].take();
+    let mut spec = packaging::sample(kind, version).expect("a sample")["spec"].take();
     merge(&mut spec, patch);
     let in_children = refused_in_children(env, &children(operator, version, &spec)).await;
     let in_resource = refused(env, kind, version, &spec).await;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use devcluster::Cluster;
 use futures::future::LocalBoxFuture;
 use quartet_operator::kinds::memcached;
-use quartet_operator::packaging::{crd, kinds};
+use quartet_operator::packaging::{self, kinds};
 use quartet_versions::Kind;
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
 
 /// For tests that write objects and count nothing.
 pub(crate) static BOTH_VERSIONS: Shared = Shared::new(
-    crd::both_versions,
+    packaging::both_versions,
     NO_LIMIT,
     Some(|env| Box::pin(store_full(env))),
 );

@@ -3,7 +3,7 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use quartet_operator::kinds::memcached;
-use quartet_operator::packaging::{crd, kinds, sample};
+use quartet_operator::packaging::{self, kinds};
 use quartet_versions::replicas::Pods;
 use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ static ASKED_OFTEN: Shared = Shared::new(without_minimums, MAX_REPLICAS, None);
 static TURN: Mutex<()> = Mutex::const_new(());
 
 fn without_minimums(kind: &Kind) -> CustomResourceDefinition {
-    let mut crd = serde_json::to_value(crd::both_versions(kind)).expect("JSON");
+    let mut crd = serde_json::to_value(packaging::both_versions(kind)).expect("JSON");
     for version in crd["spec"]["versions"].as_array_mut().expect("versions") {
         let spec = version.pointer_mut("/schema/openAPIV3Schema/properties/spec");
         without_minimum(spec.expect("a schema"));
@@ -53,7 +53,7 @@ async fn create_sample(
     (kind, version): (&Kind, &Version),
     name: &str,
 ) -> (Value, String) {
-    let mut sample = sample::sample(kind, version).expect("a sample");
+    let mut sample = packaging::sample(kind, version).expect("a sample");
     sample["metadata"] = json!({"name": name});
     let target = collection(kind, version, "default");
     let created = env.create(&target, &sample).await;
@@ -71,7 +71,7 @@ pub(crate) fn number_of_pods<'a>(object: &'a mut Value, version: &Version) -> &'
 /// Returns a sample that only the webhook rejects, and the message. Where there is a scale
 /// subresource, the API server itself rejects a negative number.
 fn wrong(kind: &Kind, version: &Version) -> (Value, String) {
-    let mut sample = sample::sample(kind, version).expect("a sample");
+    let mut sample = packaging::sample(kind, version).expect("a sample");
     sample["metadata"] = json!({"name": "wrong"});
     let (number, detail) = match version.pods {
         Pods::Derived { .. } => (-1, "must be greater than or equal to 0"),

@@ -23,7 +23,7 @@ use crate::kinds::elasticweb::ElasticWeb;
 use crate::kinds::helloworld::HelloWorld;
 use crate::kinds::memcached::Memcached;
 use crate::kinds::nginx::Nginx;
-use crate::packaging::sample::sample;
+use crate::packaging::sample;
 use quartet_applied::merge;
 use quartet_versions::replicas::{Path, Pods};
 use quartet_versions::validation::ServiceName;

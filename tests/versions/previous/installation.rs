@@ -175,7 +175,7 @@ pub(crate) async fn until_served(env: &TestEnv) {
         let mut limit = Limit::new(DEADLINE);
         loop {
             let mut sample =
-                quartet_operator::packaging::sample::sample(kind, &kind.hub).expect("one");
+                packaging::sample(kind, &kind.hub).expect("one");
             sample["spec"]["replicas"] = json!(1_000_000);
             if kind.kind == "ElasticWeb" {
                 sample["spec"]["capacity"] = json!({"perPodQPS": 1, "targetQPS": 1_000_000});
