@@ -2,7 +2,7 @@
 //!
 //! `flags` holds the values as given; [`Config`] is the validated result. Opens no file and binds no
 //! port. The variables of OpenTelemetry are read by its SDK, see `manager/traces.rs`.
-//! Used by `manager`, `migration` and `packaging`.
+//! Used by `manager` and `migration`.
 
 mod address;
 mod check;

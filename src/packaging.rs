@@ -12,7 +12,9 @@ use serde_json::Value;
 use crate::certificates::{Registered, SECRET, registered_rights, secret_rights};
 use crate::controller::rights;
 use crate::kinds::OPERATORS;
-use crate::names::{NAMESPACE, PROJECT, WEBHOOK_CONFIGURATION, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT};
+use crate::names::{
+    NAMESPACE, PROJECT, WEBHOOK_CONFIGURATION, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT,
+};
 use crate::operators::{Operator, owned_by};
 
 /// The kinds, in the order of the list of operators.
@@ -32,7 +34,10 @@ pub fn project() -> Project {
         conversion: conversion(),
         validation: paths::validate,
         rules: vec![
-            ("CONTROLLER_RULES", rights::rights(&kinds(), &owned_by(OPERATORS))),
+            (
+                "CONTROLLER_RULES",
+                rights::rights(&kinds(), &owned_by(OPERATORS)),
+            ),
             ("REGISTRATION_RULES", registered_rights(&registered)),
             ("CERTIFICATE_RULES", secret_rights(SECRET)),
         ],

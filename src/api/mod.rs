@@ -1,5 +1,5 @@
 //! What the types of all kinds share: the settings of pods, the status, and names. Data only.
-//! Used by `controller`, `kinds`, `operators` and `packaging`.
+//! Used by `controller`, `kinds` and `operators`.
 
 pub mod status;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use k8s_openapi::ByteString;
 use quartet_operator::names::{NAMESPACE, WEBHOOK_SERVICE};
 use quartet_operator::packaging::{self, kinds};
 use quartet_versions::Kind;
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::{Answer, DEADLINE, Limit, Retries, own_address};
 use tokio::sync::watch;
 use tokio::task::JoinSet;

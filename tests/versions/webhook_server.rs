@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::ByteString;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use quartet_operator::packaging::{self, kinds};
+use quartet_operator::packaging::kinds;
 use quartet_versions::{Kind, Version};
 use quartet_webhook::{Handlers, Metrics, Stopping, TlsVersion, serve};
 use rustls::pki_types::PrivateKeyDer;

@@ -15,9 +15,10 @@ impl Generator<'_> {
     /// A template cannot be read.
     pub fn api_reference(&self) -> Result<String, Error> {
         let (mut rows, mut blocks) = (Vec::new(), Vec::new());
-        let list = |name: &str| self.fields[name].as_array().into_iter().flatten();
-        for kind in list("KINDS") {
-            let of_kind = list("VERSIONS").filter(|version| version["KIND"] == kind["KIND"]);
+        for kind in self.list("KINDS") {
+            let of_kind = self
+                .list("VERSIONS")
+                .filter(|version| version["KIND"] == kind["KIND"]);
             rows.push(self.part("row", kind)?);
             blocks.push(self.part("kind", kind)?);
             for version in of_kind {

@@ -79,7 +79,7 @@ fn spec_urns(path: &str, schema: &Value) -> Vec<String> {
 }
 
 /// Splits a name in camel case into words: `perPodQPS` is `Per Pod QPS`.
-pub fn words(name: &str) -> String {
+pub(crate) fn words(name: &str) -> String {
     let mut words = String::new();
     let mut previous: Option<char> = None;
     for character in name.chars() {

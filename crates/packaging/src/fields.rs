@@ -19,7 +19,9 @@ impl Project {
     pub(crate) fn settings(&self) -> Result<Fields, Error> {
         let settings = self.object("packaging/project.yaml")?;
         let settings = settings.as_object().into_iter().flatten();
-        Ok(settings.map(|(name, value)| (name.to_uppercase(), value.clone())).collect())
+        Ok(settings
+            .map(|(name, value)| (name.to_uppercase(), value.clone()))
+            .collect())
     }
 
     /// The sample of a version: a hand-written file in `config/samples`.
@@ -50,7 +52,10 @@ pub(crate) fn all(project: &Project, release: &Release) -> Result<Fields, Error>
             let version = of_version(project, operator.kind, version)?;
             versions.push(Value::Object(with(&kind, &version)));
         }
-        rows.push(fill_text("| **$KIND$** `$GROUP$` | $INPUT$ | $OUTPUT$ |".to_owned(), &kind));
+        rows.push(fill_text(
+            "| **$KIND$** `$GROUP$` | $INPUT$ | $OUTPUT$ |".to_owned(),
+            &kind,
+        ));
         kinds.push(Value::Object(kind));
     }
     let mut sorted = versions.clone();
@@ -60,7 +65,11 @@ pub(crate) fn all(project: &Project, release: &Release) -> Result<Fields, Error>
     let roles = user_roles(project, &kinds)?;
     let mut user_rules: Vec<Value> = Vec::new();
     let reader = project.object(METRICS_READER)?;
-    for rule in [&reader].into_iter().chain(roles.iter().map(|it| &it["ROLE"])).flat_map(rules) {
+    for rule in [&reader]
+        .into_iter()
+        .chain(roles.iter().map(|it| &it["ROLE"]))
+        .flat_map(rules)
+    {
         if !user_rules.contains(rule) {
             user_rules.push(rule.clone());
         }
@@ -95,7 +104,10 @@ pub(crate) fn all(project: &Project, release: &Release) -> Result<Fields, Error>
 /// The manager's Deployment in the release, without a mount of the webhook certificate.
 fn deployment(project: &Project, fields: &Fields) -> Result<Value, Error> {
     let mut deployment = project.object("config/manager/manager.yaml")?;
-    merge(&mut deployment, project.filled_object("config/manager/release_patch.yaml", fields)?);
+    merge(
+        &mut deployment,
+        project.filled_object("config/manager/release_patch.yaml", fields)?,
+    );
     Ok(deployment)
 }
 
@@ -124,7 +136,9 @@ fn of_kind(operator: &Operator) -> Fields {
     // rules for a removed API.
     owned.extend([("Event", "v1"), ("Pod", "v1")]);
     owned.sort_unstable();
-    let owned = owned.iter().map(|(kind, version)| json!({ "kind": kind, "name": "", "version": version }));
+    let owned = owned
+        .iter()
+        .map(|(kind, version)| json!({ "kind": kind, "name": "", "version": version }));
     let is_scaled = kind.spoke.has_scale() || kind.hub.has_scale();
     let fields = json!({
         "KIND": kind.kind,
@@ -187,7 +201,7 @@ pub(crate) struct SchemaField<'a> {
 }
 
 /// Every field below an object, including nested fields, in the order of their paths.
-fn collect<'a>(object: &'a Value, prefix: &str, fields: &mut Vec<SchemaField<'a>>) {
+pub(crate) fn collect<'a>(object: &'a Value, prefix: &str, fields: &mut Vec<SchemaField<'a>>) {
     for (name, schema) in object["properties"].as_object().into_iter().flatten() {
         let path = format!("{prefix}{name}");
         let required = object["required"].as_array().into_iter().flatten();

@@ -1,14 +1,14 @@
 //! Every generated file: where it is, and from which templates and fields.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::crd::both_versions;
+use crate::image::image_parts;
 use crate::merge::merge;
-use crate::template::{document, with};
-use crate::{Error, Fields, Files, Project, Release, fields, image_parts};
+use crate::template::{Fields, document, fill_text, with};
+use crate::{Error, Files, Project, Release, fields};
 
 /// The directories below `config` that `config/default` includes, in the order of apply: the API
 /// server sends reviews to the webhooks as soon as they are registered.
@@ -48,7 +48,11 @@ impl<'a> Generator<'a> {
     pub fn new(project: &'a Project, release: &Release) -> Result<Self, Error> {
         let fields = fields::all(project, release)?;
         let config = config(project, &fields)?;
-        Ok(Self { project, fields, config })
+        Ok(Self {
+            project,
+            fields,
+            config,
+        })
     }
 
     /// Every committed file, with its path in the repository.
@@ -65,9 +69,19 @@ impl<'a> Generator<'a> {
         Ok(files)
     }
 
-    /// The generated files below `config`. The other files there are written by hand.
-    pub fn config(&self) -> &Files {
-        &self.config
+    /// The elements of a field.
+    pub(crate) fn list(&self, field: &str) -> impl Iterator<Item = &Value> {
+        self.fields[field].as_array().into_iter().flatten()
+    }
+
+    /// The text of a field.
+    fn text(&self, field: &str) -> &str {
+        self.fields[field].as_str().unwrap_or_default()
+    }
+
+    /// The file with the object of a template.
+    fn file(&self, template: &str) -> Result<String, Error> {
+        self.project.filled_file(template, &self.fields)
     }
 
     /// The text of a file of `config`, generated or not.
@@ -99,23 +113,15 @@ impl<'a> Generator<'a> {
                 };
             }
         }
-        let field = |name: &str| [self.fields[name].clone()];
-        let operands = self.fields["OPERANDS"].as_array().into_iter().flatten();
-        let images = field("IMAGE").into_iter().chain(operands.map(|it| it["IMAGE"].clone()));
-        let images = images.chain(field("BUNDLE_IMAGE")).chain(field("CATALOG_FOLLOWING"));
-        let mut seen = BTreeSet::new();
-        let images = images.filter_map(|it| it.as_str().map(|it| format!("{it}\n")));
-        let images = images.filter(|line| seen.insert(line.clone())).collect();
+        let images = self.text("IMAGE_LIST").to_owned();
         Ok([("install.yaml".into(), text), ("images.txt".into(), images)].into())
     }
 
     /// The Deployment of a manager that generates its own webhook certificate.
     fn self_managed(&self) -> Result<Value, Error> {
+        let patch = "config/default/manager_certificates_patch.yaml";
         let mut deployment = self.fields["DEPLOYMENT"].clone();
-        merge(
-            &mut deployment,
-            self.project.object("config/default/manager_certificates_patch.yaml")?,
-        );
+        merge(&mut deployment, self.project.object(patch)?);
         Ok(deployment)
     }
 
@@ -124,17 +130,21 @@ impl<'a> Generator<'a> {
     /// # Errors
     /// As [`Self::files`].
     pub fn chart(&self) -> Result<Files, Error> {
-        let image = self.fields["IMAGE"].as_str().unwrap_or_default();
-        let (repository, tag, digest) = image_parts(image);
+        let (repository, tag, digest) = image_parts(self.text("IMAGE"));
         // Without a tag, that of the chart's version.
-        let is_usual = tag.strip_prefix('v') == self.fields["VERSION"].as_str();
-        let operands = self.fields["OPERANDS"].as_array().into_iter().flatten();
-        let names: Vec<_> = operands.clone().filter_map(|it| it["OPERAND"].as_str()).collect();
-        let lines = operands.filter_map(|it| Some(format!("  {}: {}", it["OPERAND"].as_str()?, it["IMAGE"].as_str()?)));
-        let lines: BTreeSet<_> = lines.collect();
+        let is_usual = tag.strip_prefix('v') == Some(self.text("VERSION"));
+        let names = self
+            .list("OPERANDS")
+            .filter_map(|it| it["OPERAND"].as_str());
+        let line = |operand| {
+            let line = "  $OPERAND$: $IMAGE$".to_owned();
+            fill_text(line, &with(&self.fields, operand))
+        };
+        let mut lines: Vec<_> = self.list("OPERANDS").map(line).collect();
+        lines.sort();
         let fields = json!({
-            "OPERAND_NAMES": names.join("|"),
-            "OPERAND_IMAGES": lines.into_iter().collect::<Vec<_>>().join("\n"),
+            "OPERAND_NAMES": names.collect::<Vec<_>>().join("|"),
+            "OPERAND_IMAGES": lines.join("\n"),
             "IMAGE_REPOSITORY": repository,
             "IMAGE_TAG": if is_usual { "" } else { tag },
             "IMAGE_DIGEST": digest,
@@ -151,7 +161,8 @@ impl<'a> Generator<'a> {
                 Some("rbac") if text.contains("/aggregate-to-") => "files/user-roles",
                 _ => continue,
             };
-            files.insert(Path::new(folder).join(path.file_name().unwrap_or_default()), text.clone());
+            let path = Path::new(folder).join(path.file_name().unwrap_or_default());
+            files.insert(path, text.clone());
         }
         Ok(files)
     }
@@ -164,7 +175,7 @@ impl<'a> Generator<'a> {
     /// # Errors
     /// As [`Self::files`].
     pub fn bundle(&self, folder: &str) -> Result<Files, Error> {
-        let fill = |template: &str| self.project.filled_file(template, &self.fields);
+        let fill = |template: &str| self.file(template);
         let mut files = self.project.filled_folder("bundle", fill)?;
         for (path, text) in &self.config {
             if path.starts_with("crd/bases") {
@@ -172,7 +183,7 @@ impl<'a> Generator<'a> {
                 files.insert(path, text.clone());
             }
         }
-        let roles = self.fields["USER_ROLES"].as_array().into_iter().flatten();
+        let roles = self.list("USER_ROLES");
         let mut objects: Vec<_> = roles.map(|role| role["ROLE"].clone()).collect();
         for path in IN_BUNDLE {
             let mut object = self.project.object(&format!("config/{path}"))?;
@@ -182,8 +193,13 @@ impl<'a> Generator<'a> {
         }
         for object in objects {
             let text = |value: &Value| value.as_str().unwrap_or_default().replace('/', "_");
-            let name = [&object["metadata"]["name"], &object["apiVersion"]].map(text).join("_");
-            let path = format!("manifests/{name}_{}.yaml", text(&object["kind"]).to_lowercase());
+            let [name, version, kind] = [
+                &object["metadata"]["name"],
+                &object["apiVersion"],
+                &object["kind"],
+            ]
+            .map(text);
+            let path = format!("manifests/{name}_{version}_{}.yaml", kind.to_lowercase());
             files.insert(path.into(), document(object)?);
         }
         self.with_dockerfile("bundle.Dockerfile", folder, files)
@@ -198,8 +214,9 @@ impl<'a> Generator<'a> {
     /// As [`Self::files`].
     pub fn catalog(&self, folder: &str) -> Result<Files, Error> {
         let csv = self.csv()?;
-        let mut images = csv["spec"]["relatedImages"].as_array().cloned().unwrap_or_default();
-        images.push(json!({ "image": self.fields["BUNDLE_IMAGE"], "name": "" }));
+        let related = csv["spec"]["relatedImages"].as_array();
+        let mut images = related.cloned().unwrap_or_default();
+        images.push(json!({ "image": self.text("BUNDLE_IMAGE"), "name": "" }));
         // As in opm; equal images keep the order of the ClusterServiceVersion.
         images.sort_by_key(|it| it["image"].as_str().map(ToOwned::to_owned));
         let more = json!({
@@ -211,18 +228,21 @@ impl<'a> Generator<'a> {
         });
         let fields = with(&with(&self.fields, &csv["spec"]), &more);
         let fill = |template: &str, fields: &Fields| self.project.filled_file(template, fields);
-        let csv_name = self.fields["CSV_NAME"].as_str().unwrap_or_default();
-        let mut files = Files::from([
-            ("package.yaml".into(), fill("catalog/package.yaml", &fields)?),
-            (format!("{csv_name}.yaml").into(), fill("catalog/bundle.yaml", &fields)?),
-        ]);
-        for channel in self.fields["CHANNELS"].as_array().into_iter().flatten() {
+        let mut files = Files::new();
+        files.insert(
+            "package.yaml".into(),
+            fill("catalog/package.yaml", &fields)?,
+        );
+        let name = format!("{}.yaml", self.text("CSV_NAME"));
+        files.insert(name.into(), fill("catalog/bundle.yaml", &fields)?);
+        for channel in self.list("CHANNELS") {
             let name = channel.as_str().unwrap_or_default();
             let fields = with(&fields, &json!({ "CHANNEL": channel }));
             let text = fill("catalog/channel.yaml", &fields)?;
             files.insert(format!("channel-{name}.yaml").into(), text);
         }
-        self.with_dockerfile("catalog.Dockerfile", folder, below(self.project.name, files))
+        let files = below(self.project.name, files);
+        self.with_dockerfile("catalog.Dockerfile", folder, files)
     }
 
     /// The ClusterServiceVersion. It follows the rules of `operator-sdk bundle validate`
@@ -256,13 +276,16 @@ impl<'a> Generator<'a> {
     /// # Errors
     /// As [`Self::files`].
     pub fn community(&self) -> Result<Files, Error> {
-        let fill = |template: &str| self.project.filled_file(template, &self.fields);
         let folder = Path::new("operators").join(self.project.name);
-        let version = folder.join(self.fields["VERSION"].as_str().unwrap_or_default());
+        let version = folder.join(self.text("VERSION"));
         let mut files = self.bundle(&version.to_string_lossy())?;
         files.retain(|path, _| path.starts_with(&version));
-        files.insert(folder.join("ci.yaml"), self.project.filled_text("community/ci.yaml", &self.fields)?);
-        files.insert(version.join("release-config.yaml"), fill("community/release-config.yaml")?);
+        let ci = self
+            .project
+            .filled_text("community/ci.yaml", &self.fields)?;
+        files.insert(folder.join("ci.yaml"), ci);
+        let config = self.file("community/release-config.yaml")?;
+        files.insert(version.join("release-config.yaml"), config);
         Ok(files)
     }
 }
@@ -284,7 +307,10 @@ fn config(project: &Project, fields: &Fields) -> Result<Files, Error> {
     }
     for role in fields["USER_ROLES"].as_array().into_iter().flatten() {
         let file = role["FILE"].as_str().unwrap_or_default();
-        files.insert(Path::new("rbac").join(file), document(role["ROLE"].clone())?);
+        files.insert(
+            Path::new("rbac").join(file),
+            document(role["ROLE"].clone())?,
+        );
     }
     Ok(files)
 }
@@ -292,5 +318,7 @@ fn config(project: &Project, fields: &Fields) -> Result<Files, Error> {
 /// `files` in `folder`.
 fn below(folder: impl AsRef<Path>, files: Files) -> Files {
     let files = files.into_iter();
-    files.map(|(path, text)| (folder.as_ref().join(path), text)).collect::<Files>()
+    files
+        .map(|(path, text)| (folder.as_ref().join(path), text))
+        .collect::<Files>()
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::Error;
 
 /// Repository, tag and digest of an image; absent parts are empty.
-pub fn image_parts(image: &str) -> (&str, &str, &str) {
+pub(crate) fn image_parts(image: &str) -> (&str, &str, &str) {
     let (named, digest) = image.split_once('@').unwrap_or((image, ""));
     match named.rsplit_once(':') {
         // A colon before a slash separates the port of the registry.

@@ -1,9 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![allow(clippy::indexing_slicing, reason = "fields of JSON objects")]
-#![cfg_attr(
-    not(test),
-    warn(clippy::unwrap_used, clippy::expect_used, clippy::panic)
-)]
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod api_reference;
 mod command;
@@ -27,12 +24,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ServiceR
 use quartet_versions::{Kind, Version};
 
 pub use command::run;
-pub use descriptor::words;
+pub use fields::sample_file;
 pub use generator::Generator;
-pub use image::image_parts;
-pub use merge::merge;
 pub use release::Release;
-pub use template::{Fields, fill};
+use template::Fields;
 
 /// Generated files: their texts by path.
 pub type Files = BTreeMap<PathBuf, String>;

@@ -79,12 +79,19 @@ impl Release {
         dated.retain(|(name, _)| numbers(name) < Some((major, minor, patch)));
         self.earlier = dated.iter().map(|(name, _)| (*name).to_owned()).collect();
 
-        let images = project.settings()?["IMAGES"].as_str().unwrap_or_default().to_owned();
+        let settings = project.settings()?;
+        let images = settings.get("IMAGES").and_then(Value::as_str);
+        let images = images.unwrap_or_default();
         or(&mut self.image, &format!("{images}:v{version}"));
-        or(&mut self.bundle_image, &format!("{images}-bundle:v{version}"));
+        or(
+            &mut self.bundle_image,
+            &format!("{images}-bundle:v{version}"),
+        );
         self.catalog_following = format!("{images}-catalog:v{major}.{minor}");
         let operands = project.operators.iter().filter_map(|it| it.image);
-        self.operands = operands.map(|(variable, image)| (variable, image.to_owned())).collect();
+        self.operands = operands
+            .map(|(variable, image)| (variable, image.to_owned()))
+            .collect();
         if self.use_image_digests {
             let operands = self.operands.iter_mut().map(|(_, image)| image);
             for image in [&mut self.image].into_iter().chain(operands) {
@@ -94,11 +101,14 @@ impl Release {
 
         or_list(&mut self.platforms, &["linux/amd64", "linux/arm64"]);
         // A channel tells how stable its releases are.
-        or_list(&mut self.channels, if major == 0 { &["candidate"] } else { &["stable", "candidate"] });
+        let stable: &[&str] = if major == 0 { &[] } else { &["stable"] };
+        or_list(&mut self.channels, &[stable, &["candidate"]].concat());
         or(&mut self.default_channel, &self.channels[0]);
         if !self.channels.contains(&self.default_channel) {
             let (default, channels) = (self.default_channel, self.channels.join(", "));
-            return Err(Error(format!("the default channel {default:?} is none of the channels {channels}")));
+            return Err(Error(format!(
+                "the default channel {default:?} is none of the channels {channels}"
+            )));
         }
         Ok(self)
     }
@@ -116,21 +126,27 @@ impl Release {
             entries.push(json!({ "name": name, "replaces": previous, "skipRange": range }));
             previous = Some(name);
         }
-        let operands: Vec<Value> = self
-            .operands
-            .iter()
-            .map(|(variable, image)| json!({ "OPERAND": name_of(variable), "VARIABLE": variable, "IMAGE": image }))
-            .collect();
-        let mut images: Vec<_> = self.operands.iter().map(|(_, image)| image).collect();
-        images.insert(0, &self.image);
+        let (mut operands, mut images) = (Vec::new(), vec![&self.image]);
+        for (variable, image) in &self.operands {
+            let name = variable.trim_end_matches("_IMAGE").to_ascii_lowercase();
+            operands.push(json!({ "OPERAND": name, "VARIABLE": variable, "IMAGE": image }));
+            images.push(image);
+        }
         // Mirroring for an air-gapped cluster requires digests.
         let disconnected = images.iter().all(|image| image.contains("@sha256:"));
-        let architectures = self.platforms.iter().map(|platform| {
-            let architecture = platform.strip_prefix("linux/").filter(|it| !it.contains('/'));
-            architecture.ok_or_else(|| {
-                Error(format!("{platform:?} is not a platform: give linux/architecture, e.g. linux/amd64"))
-            })
-        });
+        images.extend([&self.bundle_image, &self.catalog_following]);
+        images.dedup();
+        let mut architectures = Vec::new();
+        for platform in &self.platforms {
+            match platform.split_once('/') {
+                Some(("linux", it)) if !it.contains('/') => architectures.push(it),
+                _ => {
+                    return Err(Error(format!(
+                        "{platform:?} is not a platform: give linux/architecture, e.g. linux/amd64"
+                    )));
+                }
+            }
+        }
         let fields = json!({
             "VERSION": self.version,
             "CREATED": self.created,
@@ -145,17 +161,13 @@ impl Release {
             "CHANNELS": self.channels,
             "CHANNEL_LIST": self.channels.join(","),
             "DEFAULT_CHANNEL": self.default_channel,
-            "ARCHITECTURES": architectures.collect::<Result<Vec<_>, _>>()?,
+            "ARCHITECTURES": architectures,
             "OPERANDS": operands,
+            "IMAGE_LIST": images.iter().map(|image| format!("{image}\n")).collect::<String>(),
             "DISCONNECTED": disconnected.to_string(),
         });
         Ok(with(&project.settings()?, &fields))
     }
-}
-
-/// The name of an operand in lists of images: its variable in lower case, without `_IMAGE`.
-fn name_of(variable: &str) -> String {
-    variable.trim_end_matches("_IMAGE").to_ascii_lowercase()
 }
 
 fn or(value: &mut String, default: &str) {

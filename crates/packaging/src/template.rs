@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::{Error, Files, Project};
 
 /// The fields of a template, by name.
-pub type Fields = Map<String, Value>;
+pub(crate) type Fields = Map<String, Value>;
 
 impl Project {
     /// The text of a file of the repository.
@@ -122,7 +122,7 @@ pub(crate) fn with(fields: &Fields, element: &Value) -> Fields {
 }
 
 /// Replaces the placeholders in an object.
-pub fn fill(template: Value, fields: &Fields) -> Value {
+pub(crate) fn fill(template: Value, fields: &Fields) -> Value {
     match template {
         Value::String(text) => match whole(&text, fields) {
             Some(field) => field.clone(),

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::super::tests::release;
-use super::*;
+use quartet_packaging::Release;
+
+use super::{generated, object, release};
 use crate::config::{CertificateSource, Command, Config};
 use crate::kinds::OPERATORS;
 use crate::names::{
@@ -15,8 +16,17 @@ use crate::names::{
 
 const HEALTH_PORT_NAME: &str = "health";
 
+/// The Deployment of `install.yaml`.
+fn deployment_of(release: &Release) -> Value {
+    let files = generated(release, |it| it.installer());
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(&files[Path::new("install.yaml")]).unwrap();
+    let mut documents = documents.into_iter();
+    documents.find(|it| it["kind"] == "Deployment").unwrap()
+}
+
 fn deployment() -> Value {
-    super::deployment(&release()).unwrap()
+    deployment_of(&release())
 }
 
 fn container() -> Value {
@@ -25,7 +35,7 @@ fn container() -> Value {
 
 /// The additions of `default`.
 fn certificate_mode() -> (String, String) {
-    let patch = template::config(SELF_MANAGED).unwrap();
+    let patch = object("default/manager_certificates_patch.yaml");
     let variable = &patch["spec"]["template"]["spec"]["containers"][0]["env"][0];
     let text = |field: &str| variable[field].as_str().unwrap().to_owned();
     (text("name"), text("value"))
@@ -100,7 +110,7 @@ fn the_manager_knows_every_variable_that_it_is_given() {
 fn another_release_is_another_image_and_nothing_else() {
     let mut other = release();
     other.image = "registry.example.com/manager:other".to_owned();
-    let (ours, theirs) = (deployment(), super::deployment(&other).unwrap());
+    let (ours, theirs) = (deployment(), deployment_of(&other));
     let changed = ours.to_string().replace(&release().image, &other.image);
     assert_eq!(changed, theirs.to_string());
     assert_ne!(ours, theirs);
@@ -133,7 +143,7 @@ fn the_webhook_certificate_is_mounted_where_the_manager_looks_for_it() {
     let CertificateSource::Directory(files) = configuration().certificates else {
         panic!("somebody else makes it")
     };
-    let patch = crate::packaging::tests::object("certmanager/manager_certificates_patch.yaml");
+    let patch = object("certmanager/manager_certificates_patch.yaml");
     let mounts = &patch["spec"]["template"]["spec"]["containers"][0]["volumeMounts"];
     let mut mounts = mounts.as_array().unwrap().iter();
     let mount = mounts
@@ -142,30 +152,4 @@ fn the_webhook_certificate_is_mounted_where_the_manager_looks_for_it() {
     let folder = Path::new(mount["mountPath"].as_str().unwrap());
     assert_eq!(files.certificate, folder.join("tls.crt"));
     assert_eq!(files.key, folder.join("tls.key"));
-}
-
-#[test]
-fn a_patch_is_merged_by_the_names_in_its_lists_and_what_is_new_comes_first() {
-    let mut base = json!({
-        "args": ["--old"],
-        "env": [{ "name": "A", "value": "a" }, { "name": "B", "value": "b" }],
-        "kept": { "field": 1 },
-    });
-    let patch = json!({
-        "args": ["--new"],
-        "env": [{ "name": "C" }, { "name": "B", "value": "other" }, { "name": "D" }],
-        "kept": { "other": 2 },
-    });
-    merge(&mut base, patch);
-    let merged = json!({
-        "args": ["--new"],
-        "env": [
-            { "name": "C" },
-            { "name": "D" },
-            { "name": "A", "value": "a" },
-            { "name": "B", "value": "other" },
-        ],
-        "kept": { "field": 1, "other": 2 },
-    });
-    assert_eq!(base, merged);
 }

@@ -9,15 +9,25 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::super::schema::part;
-use super::super::tests::release;
-use super::super::{Release, bundle, catalog, kinds};
-use super::csv::csv;
-use super::descriptor::words;
-use crate::names::PACKAGE;
+use quartet_packaging::{Files, Release};
+
+use super::{generated, kinds, release, release_of};
+use crate::names::PROJECT;
+
+fn csv(release: &Release) -> Value {
+    generated(release, |it| it.csv())
+}
 
 fn the_csv() -> Value {
-    csv(&release()).unwrap()
+    csv(&release())
+}
+
+fn bundle(release: &Release, folder: &str) -> Files {
+    generated(release, |it| it.bundle(folder))
+}
+
+fn catalog(release: &Release, folder: &str) -> Files {
+    generated(release, |it| it.catalog(folder))
 }
 
 fn texts(value: &Value) -> Vec<&str> {
@@ -93,17 +103,16 @@ fn every_field_of_every_version_has_a_descriptor_that_says_something() {
                 .iter()
                 .find(|it| it["kind"] == kind.kind && it["version"] == version.name)
                 .unwrap();
-            let crd = kind.crd(version);
+            let crd = json!(kind.crd(version));
             for (name, descriptors) in
                 [("spec", "specDescriptors"), ("status", "statusDescriptors")]
             {
                 let descriptors = list(&entry[descriptors]);
                 let paths: BTreeSet<_> = descriptors.iter().map(|it| it["path"].as_str()).collect();
                 assert_eq!(paths.len(), descriptors.len(), "two of one path");
-                for field in part(&crd, name)
-                    .unwrap()
-                    .properties
-                    .as_ref()
+                let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+                for field in schema["properties"][name]["properties"]
+                    .as_object()
                     .unwrap()
                     .keys()
                 {
@@ -161,18 +170,6 @@ fn a_console_shows_fields_in_its_own_widgets() {
 }
 
 #[test]
-fn names_are_split_into_words() {
-    for (name, split) in [
-        ("size", "Size"),
-        ("imagePullPolicy", "Image Pull Policy"),
-        ("perPodQPS", "Per Pod QPS"),
-        ("ElasticWeb", "Elastic Web"),
-    ] {
-        assert_eq!(words(name), split);
-    }
-}
-
-#[test]
 fn every_example_is_a_sample_that_its_own_type_takes() {
     let csv = the_csv();
     let examples = csv["metadata"]["annotations"]["alm-examples"]
@@ -195,11 +192,8 @@ fn every_example_is_a_sample_that_its_own_type_takes() {
 
 #[test]
 fn the_labels_of_the_bundles_image_are_its_annotations() {
-    let files = bundle(&release(), Path::new("bundle")).unwrap();
-    let text = |path: &str| {
-        let file = files.iter().find(|file| file.path == Path::new(path));
-        &file.unwrap_or_else(|| panic!("no {path}")).text
-    };
+    let files = bundle(&release(), "bundle");
+    let text = |path: &str| &files[Path::new(path)];
     let annotations: Value =
         serde_saphyr::from_str(text("bundle/metadata/annotations.yaml")).unwrap();
     let annotations: BTreeSet<String> = annotations["annotations"]
@@ -219,14 +213,12 @@ fn the_labels_of_the_bundles_image_are_its_annotations() {
 
 #[test]
 fn a_bundle_elsewhere_has_its_dockerfile_beside_it() {
-    let files = bundle(&release(), Path::new("target/bundles/0.2.0")).unwrap();
-    let file = files.last().unwrap();
-    assert_eq!(file.path, Path::new("target/bundles/0.2.0.Dockerfile"));
-    assert!(file.text.contains("COPY 0.2.0/manifests /manifests/\n"));
-    let files = catalog(&release(), Path::new("target/catalogs/0.2.0")).unwrap();
-    let file = files.last().unwrap();
-    assert_eq!(file.path, Path::new("target/catalogs/0.2.0.Dockerfile"));
-    assert!(file.text.contains("ADD 0.2.0 /configs\n"));
+    let files = bundle(&release(), "target/bundles/0.2.0");
+    let text = &files[Path::new("target/bundles/0.2.0.Dockerfile")];
+    assert!(text.contains("COPY 0.2.0/manifests /manifests/\n"));
+    let files = catalog(&release(), "target/catalogs/0.2.0");
+    let text = &files[Path::new("target/catalogs/0.2.0.Dockerfile")];
+    assert!(text.contains("ADD 0.2.0 /configs\n"));
 }
 
 #[test]
@@ -235,7 +227,7 @@ fn the_images_of_the_tools_are_of_the_versions_that_hack_builds() {
         "hack/operator-sdk/go.mod",
         "github.com/operator-framework/operator-sdk",
     );
-    let scorecard = repository_file("src/packaging/olm/scorecard.yaml");
+    let scorecard = repository_file("packaging/bundle/tests/scorecard/config.yaml");
     let images = scorecard.lines().filter(|line| line.contains("image: "));
     let images: BTreeSet<_> = images.map(str::trim_start).collect();
     let expected = format!("image: quay.io/operator-framework/scorecard-test:{sdk}");
@@ -244,27 +236,22 @@ fn the_images_of_the_tools_are_of_the_versions_that_hack_builds() {
         "hack/opm/go.mod",
         "github.com/operator-framework/operator-registry",
     );
-    let files = catalog(&release(), Path::new("catalog")).unwrap();
-    let dockerfile = &files.last().unwrap().text;
+    let dockerfile = &repository_file("catalog.Dockerfile");
     assert!(dockerfile.contains(&format!("opm:{opm}\n")), "{dockerfile}");
 }
 
 #[test]
 fn a_later_version_replaces_and_skips_the_earlier_ones() {
     let changelog = "## 1.0.0 – 2027-03-01\n## 0.2.0 – 2027-02-01\n## 0.1.0 – 2027-01-01\n";
-    let third = Release::new("1.0.0", changelog, None).unwrap();
-    let csv = csv(&third).unwrap();
+    let third = release_of("1.0.0", changelog);
+    let csv = csv(&third);
     assert_eq!(csv["spec"]["replaces"], "quartet-operator.v0.2.0");
     let annotations = &csv["metadata"]["annotations"];
     assert_eq!(annotations["olm.skipRange"], ">=0.0.0 <1.0.0");
-    let files = catalog(&third, Path::new("catalog")).unwrap();
+    let files = catalog(&third, "catalog");
     for channel in ["stable", "candidate"] {
-        let path = format!("catalog/{PACKAGE}/channel-{channel}.yaml");
-        let file = files
-            .iter()
-            .find(|file| file.path == Path::new(&path))
-            .unwrap();
-        let channel: Value = serde_saphyr::from_str(&file.text).unwrap();
+        let path = format!("catalog/{PROJECT}/channel-{channel}.yaml");
+        let channel: Value = serde_saphyr::from_str(&files[Path::new(&path)]).unwrap();
         assert_eq!(
             channel["entries"],
             json!([
@@ -288,14 +275,13 @@ fn a_later_version_replaces_and_skips_the_earlier_ones() {
 fn disconnected_is_claimed_only_where_every_image_is_named_by_digest() {
     let mut release = release();
     let feature = "features.operators.openshift.io/disconnected";
-    let claimed =
-        |release: &Release| csv(release).unwrap()["metadata"]["annotations"][feature].clone();
+    let claimed = |release: &Release| csv(release)["metadata"]["annotations"][feature].clone();
     assert_eq!(claimed(&release), "false");
     let digest = |image: &str| format!("{image}@sha256:{}", "0".repeat(64));
     release.image = digest("manager");
     assert_eq!(claimed(&release), "false");
-    for operand in &mut release.operands {
-        operand.image = digest("operand");
+    for (_, image) in &mut release.operands {
+        *image = digest("operand");
     }
     assert_eq!(claimed(&release), "true");
 }

@@ -174,8 +174,7 @@ pub(crate) async fn until_served(env: &TestEnv) {
         env.until(&crd_path(kind), "has a caBundle", crd).await;
         let mut limit = Limit::new(DEADLINE);
         loop {
-            let mut sample =
-                packaging::sample(kind, &kind.hub).expect("one");
+            let mut sample = quartet_operator::packaging::sample(kind, &kind.hub).expect("one");
             sample["spec"]["replicas"] = json!(1_000_000);
             if kind.kind == "ElasticWeb" {
                 sample["spec"]["capacity"] = json!({"perPodQPS": 1, "targetQPS": 1_000_000});

@@ -2,22 +2,18 @@
 //! bundle. `make test-e2e` installs the bundle with OLM v1.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{list, texts};
-use crate::packaging::tests::release;
-use crate::packaging::{self, bundle};
+use super::super::object;
+use super::{bundle, list, release, texts};
 
 /// The content of the bundle image: the ClusterServiceVersion, and the other objects.
 fn the_bundle() -> (Value, Vec<Value>) {
-    let files = bundle(&release(), Path::new("bundle")).unwrap();
-    let manifests = files
-        .iter()
-        .filter(|it| it.path.starts_with("bundle/manifests"));
+    let files = bundle(&release(), "bundle").into_iter();
+    let manifests = files.filter(|(path, _)| path.starts_with("bundle/manifests"));
     let (mut csvs, others): (Vec<Value>, Vec<_>) = manifests
-        .map(|it| serde_saphyr::from_str(&it.text).unwrap())
+        .map(|(_, text)| serde_saphyr::from_str(&text).unwrap())
         .partition(|it: &Value| it["kind"] == "ClusterServiceVersion");
     assert_eq!(csvs.len(), 1);
     (csvs.remove(0), others)
@@ -142,15 +138,8 @@ fn the_installer_may_make_what_the_bundle_holds_and_grant_what_it_grants() {
         cluster.extend_from_slice(list(&role["rules"]));
     }
 
-    let manifests = packaging::manifests(&release()).unwrap();
-    let committed = |file: &str| -> Value {
-        let file = manifests
-            .iter()
-            .find(|it| it.path.ends_with(format!("olm-v1/{file}")));
-        serde_saphyr::from_str(&file.unwrap().text).unwrap()
-    };
     for (file, expected) in [("cluster_role.yaml", cluster), ("role.yaml", namespace)] {
-        let role = committed(file);
+        let role = object(&format!("olm-v1/{file}"));
         assert_eq!(rights(list(&role["rules"])), rights(&expected), "{file}");
     }
 }

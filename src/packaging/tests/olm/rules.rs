@@ -7,11 +7,25 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{list, repository_file, texts, the_csv};
-use crate::names::PACKAGE;
-use crate::names::{DEPLOYMENT, NAMESPACE, OLDEST_KUBERNETES, OLDEST_OPENSHIFT};
-use crate::packaging::tests::release;
-use crate::packaging::{Release, bundle, catalog, community, kinds, webhook};
+use quartet_packaging::{Files, Release};
+
+use super::super::{committed, object};
+use super::{
+    bundle, catalog, generated, list, release, release_of, repository_file, texts, the_csv,
+};
+use crate::names::{DEPLOYMENT, NAMESPACE, PROJECT};
+
+fn community(release: &Release) -> Files {
+    generated(release, |it| it.community())
+}
+
+/// A field of `packaging/project.yaml`.
+fn setting(name: &str) -> String {
+    committed("packaging/project.yaml")[name]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
 
 #[test]
 fn the_csv_gives_no_right_that_good_practices_or_olm_refuse() {
@@ -89,19 +103,15 @@ fn the_community_pipeline_has_nothing_to_refuse() {
     assert_eq!(spec["version"], release.version);
     assert_eq!(
         csv["metadata"]["name"],
-        format!("{PACKAGE}.v{}", release.version)
+        format!("{PROJECT}.v{}", release.version)
     );
     assert!(csv["metadata"]["name"].as_str().unwrap().len() <= 63);
-    for file in bundle(&release, Path::new("bundle")).unwrap() {
+    for (path, text) in bundle(&release, "bundle") {
+        assert!(!text.contains("kind: NetworkPolicy"), "{}", path.display());
         assert!(
-            !file.text.contains("kind: NetworkPolicy"),
+            !text.contains("monitoring.coreos.com"),
             "{}",
-            file.path.display()
-        );
-        assert!(
-            !file.text.contains("monitoring.coreos.com"),
-            "{}",
-            file.path.display()
+            path.display()
         );
     }
 }
@@ -132,16 +142,16 @@ fn the_community_pipeline_has_nothing_to_warn_of() {
 #[test]
 fn the_community_folder_is_the_bundle_under_the_names_of_the_pipeline() {
     let release = release();
-    let files = community(&release).unwrap();
-    let below = format!("operators/{PACKAGE}/{}", release.version);
-    let bundled = bundle(&release, Path::new(&below)).unwrap();
+    let files = community(&release);
+    let below = format!("operators/{PROJECT}/{}", release.version);
+    let bundled = bundle(&release, &below);
     let config = format!("{below}/release-config.yaml");
     let for_the_pipeline = ["operators/quartet-operator/ci.yaml", &config];
-    for file in &files {
+    for (path, text) in &files {
         assert!(
-            for_the_pipeline.map(Path::new).contains(&&*file.path) || bundled.contains(file),
+            for_the_pipeline.map(Path::new).contains(&&**path) || bundled.get(path) == Some(text),
             "{}",
-            file.path.display()
+            path.display()
         );
     }
     // All files except the Dockerfile.
@@ -154,13 +164,11 @@ fn the_community_folder_is_the_bundle_under_the_names_of_the_pipeline() {
 fn the_community_catalog_gets_the_entries_of_our_own() {
     let changelog = "## 0.2.0 – 2027-02-01\n## 0.1.0 – 2027-01-01\n";
     for version in ["0.1.0", "0.2.0"] {
-        let release = Release::new(version, changelog, None).unwrap();
-        let files = community(&release).unwrap();
-        let read = |path: String| -> Value {
-            let file = files.iter().find(|file| file.path == Path::new(&path));
-            serde_saphyr::from_str(&file.unwrap().text).unwrap()
-        };
-        let ci = read(format!("operators/{PACKAGE}/ci.yaml"));
+        let release = release_of(version, changelog);
+        let files = community(&release);
+        let read =
+            |path: String| -> Value { serde_saphyr::from_str(&files[Path::new(&path)]).unwrap() };
+        let ci = read(format!("operators/{PROJECT}/ci.yaml"));
         let mapping = json!({
             "template_name": "basic.yaml",
             "catalog_names": ["latest"],
@@ -173,20 +181,19 @@ fn the_community_catalog_gets_the_entries_of_our_own() {
             None,
             "that is for catalogs of bundles"
         );
-        assert!(!list(&ci["reviewers"]).is_empty());
-        let config = read(format!("operators/{PACKAGE}/{version}/release-config.yaml"));
+        assert_eq!(ci["reviewers"], json!([setting("reviewers")]));
+        let config = read(format!("operators/{PROJECT}/{version}/release-config.yaml"));
         assert_eq!(config["defaultChannel"], release.default_channel);
         let [template] = list(&config["catalog_templates"]) else {
             panic!("one template")
         };
         assert_eq!(template["template_name"], "basic.yaml");
         assert_eq!(template["channels"], json!(release.channels));
-        let ours = catalog(&release, Path::new("catalog")).unwrap();
-        let path = format!("catalog/{PACKAGE}/channel-candidate.yaml");
-        let ours = ours.iter().find(|file| file.path == Path::new(&path));
-        let ours: Value = serde_saphyr::from_str(&ours.unwrap().text).unwrap();
+        let ours = catalog(&release, "catalog");
+        let path = format!("catalog/{PROJECT}/channel-candidate.yaml");
+        let ours: Value = serde_saphyr::from_str(&ours[Path::new(&path)]).unwrap();
         let entry = list(&ours["entries"]).last().unwrap();
-        assert_eq!(entry["name"], release.csv_name());
+        assert_eq!(entry["name"], format!("{PROJECT}.v{version}"));
         for field in ["replaces", "skips", "skipRange"] {
             assert_eq!(template.get(field), entry.get(field), "{version} {field}");
         }
@@ -197,7 +204,10 @@ fn the_community_catalog_gets_the_entries_of_our_own() {
 #[test]
 fn the_oldest_openshift_is_that_of_the_oldest_kubernetes() {
     let minor = |version: &str| -> u32 { version.split('.').nth(1).unwrap().parse().unwrap() };
-    assert_eq!(minor(OLDEST_OPENSHIFT) + 13, minor(OLDEST_KUBERNETES));
+    assert_eq!(
+        minor(&setting("oldest_openshift")) + 13,
+        minor(&setting("oldest_kubernetes"))
+    );
 }
 
 /// OLM, pkg/controller/install/webhook.go and operators/olm/operator.go.
@@ -255,32 +265,30 @@ fn olm_registers_what_config_webhook_registers_and_converts_every_kind() {
     assert_eq!(converted, owned);
     assert_eq!(conversion["webhookPath"], "/convert");
 
-    let configured = webhook::validating_webhook_configuration(&kinds());
-    let configured = configured.webhooks.unwrap();
+    let configured = object("webhook/manifests.yaml");
+    let configured = list(&configured["webhooks"]);
     assert_eq!(validations.len(), configured.len());
-    for (definition, webhook) in validations.iter().zip(&configured) {
-        let service = webhook.client_config.service.as_ref().unwrap();
-        assert_eq!(definition["webhookPath"], json!(service.path));
-        assert_eq!(definition["rules"], json!(webhook.rules));
-        assert_eq!(definition["failurePolicy"], json!(webhook.failure_policy));
-        assert_eq!(definition["timeoutSeconds"], json!(webhook.timeout_seconds));
-        assert_eq!(definition["generateName"], json!(webhook.name));
+    for (definition, webhook) in validations.iter().zip(configured) {
+        assert_eq!(
+            definition["webhookPath"],
+            webhook["clientConfig"]["service"]["path"]
+        );
+        for field in ["rules", "failurePolicy", "timeoutSeconds"] {
+            assert_eq!(definition[field], webhook[field]);
+        }
+        assert_eq!(definition["generateName"], webhook["name"]);
     }
 }
 
 #[test]
 fn one_document_per_file_no_namespace_and_no_account_that_olm_makes() {
-    for file in bundle(&release(), Path::new("bundle")).unwrap() {
-        if !file.path.starts_with("bundle/manifests") {
+    for (path, text) in bundle(&release(), "bundle") {
+        if !path.starts_with("bundle/manifests") {
             continue;
         }
-        let documents = file
-            .text
-            .lines()
-            .filter(|line| line.starts_with("---"))
-            .count();
-        assert_eq!(documents, 1, "{}", file.path.display());
-        let object: Value = serde_saphyr::from_str(&file.text).unwrap();
+        let documents = text.lines().filter(|line| line.starts_with("---")).count();
+        assert_eq!(documents, 1, "{}", path.display());
+        let object: Value = serde_saphyr::from_str(&text).unwrap();
         assert_ne!(object["kind"], "ServiceAccount");
         assert_ne!(object["kind"], "Deployment");
         if object["kind"] != "ClusterServiceVersion" {
@@ -288,7 +296,7 @@ fn one_document_per_file_no_namespace_and_no_account_that_olm_makes() {
                 object["metadata"]["namespace"],
                 Value::Null,
                 "{}",
-                file.path.display()
+                path.display()
             );
         }
     }
@@ -296,11 +304,12 @@ fn one_document_per_file_no_namespace_and_no_account_that_olm_makes() {
 
 #[test]
 fn the_minimum_version_of_kubernetes_is_strict_and_what_the_documentation_says() {
-    let parts: Vec<&str> = OLDEST_KUBERNETES.split('.').collect();
+    let oldest = setting("oldest_kubernetes");
+    let parts: Vec<&str> = oldest.split('.').collect();
     let [major, minor, _patch] = parts[..] else {
         panic!("three numbers")
     };
     let readme = repository_file("README.md");
     assert!(readme.contains(&format!("Kubernetes {major}.{minor} or newer")));
-    assert_eq!(the_csv()["spec"]["minKubeVersion"], OLDEST_KUBERNETES);
+    assert_eq!(the_csv()["spec"]["minKubeVersion"], oldest.as_str());
 }
