@@ -16,6 +16,7 @@ COPY Cargo.toml Cargo.lock ./
 COPY crates/applied/Cargo.toml crates/applied/
 COPY crates/http/Cargo.toml crates/http/
 COPY crates/lease/Cargo.toml crates/lease/
+COPY crates/packaging/Cargo.toml crates/packaging/
 COPY crates/runtime/Cargo.toml crates/runtime/
 COPY crates/versions/Cargo.toml crates/versions/
 COPY crates/webhook/Cargo.toml crates/webhook/
@@ -25,18 +26,17 @@ COPY tools/devcluster/Cargo.toml tools/devcluster/
 COPY tools/faultproxy/Cargo.toml tools/faultproxy/
 COPY tools/modelapi/Cargo.toml tools/modelapi/
 COPY tools/testkit/Cargo.toml tools/testkit/
-RUN mkdir -p src/bin/generate benches/pure tests && \
-    for main in src/main.rs src/bin/generate/main.rs benches/pure/main.rs tests/cluster_audit.rs; do \
+RUN mkdir -p src/bin benches/pure tests && \
+    for main in src/main.rs src/bin/generate.rs benches/pure/main.rs tests/cluster_audit.rs; do \
         echo 'fn main() {}' >"$main"; \
     done && \
-    for library in . crates/applied crates/http crates/lease crates/runtime crates/versions crates/webhook crates/workload tools/bench tools/devcluster tools/faultproxy tools/modelapi tools/testkit; do \
+    for library in . crates/applied crates/http crates/lease crates/packaging crates/runtime crates/versions crates/webhook crates/workload tools/bench tools/devcluster tools/faultproxy tools/modelapi tools/testkit; do \
         mkdir -p "$library/src" && touch "$library/src/lib.rs"; \
     done && \
     cargo build --locked --release --package quartet-operator --bin manager
-# The manager itself, and the changelog, which src includes.
+# The manager itself.
 COPY crates crates
 COPY src src
-COPY CHANGELOG.md ./
 # Copied files keep their dates, and cargo does not rebuild files that are older than its last
 # build. A builder image may set another target, whose binaries are in a separate folder.
 RUN touch src/main.rs src/lib.rs crates/*/src/lib.rs && \

@@ -39,7 +39,7 @@ FUZZ_RUNS ?= 2000
 FUZZ_TARGETS ?=
 # The version to package, and its images.
 VERSION ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-IMAGE_TAG_BASE ?= $(shell sed -n 's/^images: *//p' src/packaging/project.yaml)
+IMAGE_TAG_BASE ?= $(shell sed -n 's/^images: *//p' packaging/project.yaml)
 IMG ?= $(IMAGE_TAG_BASE):v$(VERSION)
 BUNDLE_IMG ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
 CATALOG_IMG ?= $(IMAGE_TAG_BASE)-catalog:v$(VERSION)
@@ -149,7 +149,7 @@ devcluster-down: ## Stop every local Kubernetes.
 .PHONY: manifests
 manifests: ## Write every generated file from the Rust types.
 	$(CARGO_BUILD) --bin generate
-	$(DATED) $(GENERATE) manifests
+	$(DATED) $(GENERATE) manifests --output=.
 
 .PHONY: kind
 kind: ## Write a new operator, e.g. KIND=Redis GROUP=cache.example.com; PLURAL, SHORT and IMAGE are optional.
@@ -510,9 +510,10 @@ uninstall: ## Remove the CRDs, and with them every resource of the four kinds; i
 # kustomize requires the overlay's path relative to the kustomization.
 .PHONY: deployment
 deployment:
-	$(CARGO_BUILD) --bin generate
-	$(DATED) $(GENERATE) deployment $(RELEASE_FLAGS) --output='$(CARGO_TARGET_DIR)/deploy' \
-		--overlay="$$(realpath --canonicalize-missing --relative-to='$(CARGO_TARGET_DIR)/deploy' '$(OVERLAY)')"
+	@mkdir -p '$(CARGO_TARGET_DIR)/deploy'
+	overlay=$$(realpath --canonicalize-missing --relative-to='$(CARGO_TARGET_DIR)/deploy' '$(OVERLAY)') && \
+		sed -e "s|OVERLAY|$$overlay|" -e 's|IMAGE|$(IMG)|' packaging/deployed.yaml \
+		>'$(CARGO_TARGET_DIR)/deploy/kustomization.yaml'
 
 .PHONY: deploy
 deploy: deployment ## Install everything, with the image IMG, into the cluster of KUBECONFIG.

@@ -12,7 +12,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-PROJECT=${PROJECT:-src/packaging/project.yaml}
+PROJECT=${PROJECT:-packaging/project.yaml}
 CHANGELOG=${CHANGELOG:-CHANGELOG.md}
 CATALOG=${CATALOG:-catalog/quartet-operator}
 ARTIFACTS=${ARTIFACTS:-target/release-artifacts}

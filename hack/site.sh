@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 
 target=$(mkdir -p "${CARGO_TARGET_DIR:-target}" && cd "${CARGO_TARGET_DIR:-target}" && pwd)
 copy=$target/site-source site=$target/site
-repository=$(sed -n 's/^repository: *//p' src/packaging/project.yaml)
+repository=$(sed -n 's/^repository: *//p' packaging/project.yaml)
 blob="$repository/blob/${REF:-main}"
 mdbook=$(hack/cargo-tool.sh mdbook 0.5.4 --no-default-features --features search)
 mermaid=$(hack/cargo-tool.sh mdbook-mermaid 0.17.1)

@@ -43,7 +43,7 @@ compare() {
             fail "$file is stale: run '$2' and commit what changes"
     done < <(cd "$1" && find . -type f -printf '%P\n' | sort)
 }
-"$programs/generate" manifests --root "$fresh/manifests"
+"$programs/generate" manifests --output "$fresh/manifests"
 compare "$fresh/manifests" 'make manifests'
 "$programs/bench" plot --figures docs/figures --output "$fresh/plots/docs/figures"
 compare "$fresh/plots" 'make plots'

@@ -2,8 +2,8 @@
 //!
 //! `kinds` has the types of the custom resources and the plans of their children, `legacy` the adoption of
 //! older operators' objects. `manager` (the process) connects them to the controllers. `certificates` reads or
-//! makes the certificates of the servers. `migration` is the subcommand. `packaging` generates every manifest
-//! from the kinds. The crates below `crates` know none of the four kinds.
+//! makes the certificates of the servers. `migration` is the subcommand. `packaging` is what the
+//! manifests contain of this application. The crates below `crates` know none of the four kinds.
 #![cfg_attr(
     not(test),
     warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)

@@ -22,8 +22,6 @@ pub const WEBHOOK_CONFIGURATION: &str = "quartet-operator-validating-webhook-con
 pub const SERVICE_ACCOUNT: &str = "quartet-operator-controller-manager";
 /// `app.kubernetes.io/name`, and prefix of the names of all objects.
 pub const PROJECT: &str = "quartet-operator";
-/// The name of the package for OLM.
-pub(crate) const PACKAGE: &str = PROJECT;
 /// The Service of the metrics, and the label `job` of every series.
 pub const METRICS_SERVICE: &str = "quartet-operator-controller-manager-metrics-service";
 /// The ServiceAccount of a client that reads the metrics, and its ClusterRole.
@@ -45,9 +43,3 @@ pub const DEPLOYMENT: &str = "quartet-operator-controller-manager";
 /// 9 s, so the scaffold's 10 s are not enough for a slow node or a `preStop` hook. A test
 /// compares the sum of the phases of the stop with this value.
 pub const TERMINATION_GRACE_SECONDS: u64 = 30;
-/// Oldest version of Kubernetes on which the whole test suite has passed.
-pub(crate) const OLDEST_KUBERNETES: &str = "1.34.0";
-/// The OpenShift version with that Kubernetes. Without a maximum, the catalogs of all later
-/// versions include the bundle. Those of earlier versions do not, since it cannot be installed
-/// there.
-pub(crate) const OLDEST_OPENSHIFT: &str = "v4.21";

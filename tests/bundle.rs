@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use quartet_operator::packaging::{crd, kinds, sample};
+use quartet_operator::packaging::{self, kinds};
 use serde_json::{Value, json};
 use testkit::built;
 
@@ -175,7 +175,7 @@ fn conforms(schemas: &Path, object: &Value) -> (bool, String) {
 fn kubeconform_accepts_the_samples_and_no_misspelt_field_or_negative_number() {
     let schemas = scratch("strict-schemas");
     for kind in kinds() {
-        let crd = serde_json::to_value(crd::both_versions(kind)).expect("JSON");
+        let crd = serde_json::to_value(packaging::both_versions(kind)).expect("JSON");
         for version in [&kind.spoke, &kind.hub] {
             let versions = crd["spec"]["versions"].as_array().expect("versions");
             let mut served = versions.iter().filter(|it| it["name"] == version.name);
@@ -186,7 +186,7 @@ fn kubeconform_accepts_the_samples_and_no_misspelt_field_or_negative_number() {
             let file = schemas.join(format!("{}_{kind_name}_{name}.json", kind.group));
             std::fs::write(file, schema.to_string()).expect("written");
 
-            let mut sample = sample::sample(kind, version).expect("a sample");
+            let mut sample = packaging::sample(kind, version).expect("a sample");
             sample["metadata"]["labels"] = json!({"team": "a"});
             sample["metadata"]["annotations"] = json!({"example.com/note": "b"});
             let (accepted, said) = conforms(&schemas, &sample);

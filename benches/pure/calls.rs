@@ -2,7 +2,7 @@
 
 use prometheus_client::registry::Registry;
 use quartet_operator::kinds::OPERATORS;
-use quartet_operator::packaging::sample;
+use quartet_operator::packaging;
 use quartet_webhook::{Handlers, Metrics, paths};
 use quartet_workload::api::status::Status;
 use quartet_workload::{Operator, Resource};
@@ -20,7 +20,7 @@ pub(crate) fn handlers() -> Handlers {
 fn stored(operator: &dyn Operator, is_hub: bool) -> Value {
     let kind = operator.kind();
     let version = if is_hub { &kind.hub } else { &kind.spoke };
-    let mut object = sample::sample(kind, version).expect("a sample");
+    let mut object = packaging::sample(kind, version).expect("a sample");
     object["metadata"]["namespace"] = json!("default");
     object["metadata"]["uid"] = json!(UID);
     object["metadata"]["generation"] = json!(1);

@@ -129,12 +129,12 @@ const CRD: &str =
 const SECRETS: &str = "/api/v1/namespaces/quartet-operator-system/secrets";
 
 fn crd() -> Value {
-    serde_json::to_value(packaging::crd::both_versions(&memcached::KIND)).unwrap()
+    serde_json::to_value(packaging::both_versions(&memcached::KIND)).unwrap()
 }
 
 fn configuration() -> Value {
-    let packaged = packaging::webhook::validating_webhook_configuration(&[&memcached::KIND]);
-    let mut configuration = serde_json::to_value(packaged).unwrap();
+    let packaged = include_str!("../../config/webhook/manifests.yaml");
+    let mut configuration: Value = serde_saphyr::from_str(packaged).unwrap();
     configuration["metadata"]["name"] = CONFIGURATION.into();
     configuration
 }

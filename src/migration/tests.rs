@@ -13,7 +13,7 @@ use super::*;
 use crate::APPLICATION;
 use crate::kinds::OPERATORS;
 use crate::kinds::memcached::KIND;
-use crate::packaging::crd;
+use crate::packaging;
 
 const LIST: &str = "GET /apis/cache.example.com/v1/memcacheds?&limit=2";
 const REWRITE: &str = "PATCH /apis/cache.example.com/v1/namespaces/n/memcacheds/NAME/status";
@@ -103,7 +103,7 @@ fn options(dry_run: bool) -> MigrateStorage {
 }
 
 fn definition(generation: i64) -> Value {
-    let mut crd = serde_json::to_value(crd::both_versions(&KIND)).unwrap();
+    let mut crd = serde_json::to_value(packaging::both_versions(&KIND)).unwrap();
     crd["metadata"]["resourceVersion"] = json!("50");
     crd["metadata"]["generation"] = json!(generation);
     crd["status"] = json!({"storedVersions": ["v1alpha1", "v1"]});
@@ -276,7 +276,7 @@ async fn a_condition_written_to_the_crd_meanwhile_is_no_obstacle() {
 }
 
 fn stored(versions: &[&str]) -> CustomResourceDefinition {
-    let mut crd = crd::both_versions(&KIND);
+    let mut crd = packaging::both_versions(&KIND);
     crd.metadata.resource_version = Some("7".to_owned());
     let versions = versions.iter().map(|&version| version.to_owned()).collect();
     crd.status.get_or_insert_default().stored_versions = Some(versions);
@@ -285,13 +285,13 @@ fn stored(versions: &[&str]) -> CustomResourceDefinition {
 
 #[test]
 fn a_crd_that_stores_the_old_version_is_rejected_with_the_way_out() {
-    let rejected = stored_versions(&KIND, &crd::transition(&KIND)).unwrap_err();
+    let rejected = stored_versions(&KIND, &packaging::transition(&KIND)).unwrap_err();
     assert_eq!(
         rejected,
         "memcacheds.cache.example.com stores v1alpha1, and only what is stored in v1 can be \
          migrated to it; apply config/crd first"
     );
-    assert!(stored_versions(&KIND, &crd::original_only(&KIND)).is_err());
+    assert!(stored_versions(&KIND, &packaging::original_only(&KIND)).is_err());
 }
 
 #[test]

@@ -1,34 +1,55 @@
 //! The committed files under `config/` match the types, and any YAML parser can read them.
 
 mod by_hand;
+mod chart;
+mod manager;
 mod monitoring;
+mod olm;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use serde_json::{Value, json};
 
-use super::{Manifest, Release, crd, files, kinds, sample, webhook};
+use quartet_packaging::{Error, Files, Generator, Release, sample_file};
 
-pub(super) fn release() -> Release {
-    Release::of_sources(include_str!("../../CHANGELOG.md")).unwrap()
+use crate::names::{NAMESPACE, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT};
+
+use super::{both_versions, kinds, original_only, project, sample, transition};
+
+fn release() -> Release {
+    release_of(
+        env!("CARGO_PKG_VERSION"),
+        include_str!("../../CHANGELOG.md"),
+    )
 }
 
-pub(super) fn manifests() -> Result<Vec<Manifest>, super::ManifestError> {
-    super::manifests(&release())
+fn release_of(version: &str, changelog: &str) -> Release {
+    let version = version.to_owned();
+    let release = Release {
+        version,
+        ..Release::default()
+    };
+    release.complete(&project(), changelog).unwrap()
 }
 
-/// To renew them: `make manifests` (or `cargo run --bin generate -- manifests`).
+fn generated<T>(release: &Release, what: impl FnOnce(&Generator<'_>) -> Result<T, Error>) -> T {
+    what(&Generator::new(&project(), release).unwrap()).unwrap()
+}
+
+fn files() -> Files {
+    generated(&release(), |it| it.files())
+}
+
+/// To renew them: `make manifests` (or `cargo run --bin generate -- manifests --output .`).
 #[test]
 fn the_committed_manifests_are_those_that_the_types_give() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let stale: Vec<_> = files(&release())
-        .unwrap()
-        .into_iter()
-        .filter(|manifest| manifest.is_stale(root))
-        .collect();
-    let paths: Vec<_> = stale.iter().map(|manifest| &manifest.path).collect();
-    assert!(stale.is_empty(), "stale, run `make manifests`: {paths:?}");
+    let mut files = files();
+    files.retain(|path, text| std::fs::read_to_string(root.join(path)).ok().as_ref() != Some(text));
+    let stale: Vec<_> = files.keys().collect();
+    assert!(stale.is_empty(), "stale, run `make manifests`: {stale:?}");
 }
 
 /// All generated files except the bundles of earlier versions, which a catalog keeps. In
@@ -36,11 +57,7 @@ fn the_committed_manifests_are_those_that_the_types_give() {
 #[test]
 fn the_generated_folders_hold_no_file_that_nothing_generates() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let generated: BTreeSet<PathBuf> = files(&release())
-        .unwrap()
-        .into_iter()
-        .map(|manifest| manifest.path)
-        .collect();
+    let generated: BTreeSet<PathBuf> = files().into_keys().collect();
     let earlier: BTreeSet<PathBuf> = release()
         .earlier
         .iter()
@@ -49,7 +66,7 @@ fn the_generated_folders_hold_no_file_that_nothing_generates() {
     // Hand-written, one for each version of each kind.
     let samples: BTreeSet<PathBuf> = kinds()
         .into_iter()
-        .flat_map(|kind| [&kind.spoke, &kind.hub].map(|version| sample::file(kind, version)))
+        .flat_map(|kind| [&kind.spoke, &kind.hub].map(|version| sample_file(kind, version)))
         .map(|file| Path::new("config/samples").join(file))
         .collect();
     // Hand-written, too; a test of `tests/cluster` applies each.
@@ -93,25 +110,22 @@ fn is_named(root: &Path, path: &Path) -> bool {
 
 #[test]
 fn bounds_are_written_as_whole_numbers() {
-    for manifest in manifests().unwrap() {
-        let floats: Vec<_> = manifest
-            .text
+    for (path, text) in files() {
+        if !path.starts_with("config") {
+            continue;
+        }
+        let floats: Vec<_> = text
             .lines()
             .filter(|line| {
                 line.contains("imum: ") && !line.ends_with(|last: char| last.is_ascii_digit())
             })
             .collect();
-        assert!(floats.is_empty(), "{}: {floats:?}", manifest.path.display());
-        let whole = manifest.text.lines().filter(|line| {
+        assert!(floats.is_empty(), "{}: {floats:?}", path.display());
+        let whole = text.lines().filter(|line| {
             let value = line.rsplit([' ']).next().unwrap_or_default();
             value.parse::<f64>().is_ok() && value.ends_with(".0")
         });
-        assert_eq!(
-            whole.collect::<Vec<_>>(),
-            [""; 0],
-            "{}",
-            manifest.path.display()
-        );
+        assert_eq!(whole.collect::<Vec<_>>(), [""; 0], "{}", path.display());
     }
 }
 
@@ -119,7 +133,7 @@ fn bounds_are_written_as_whole_numbers() {
 fn the_samples_of_the_old_versions_are_those_that_users_know() {
     let samples: Vec<Value> = kinds()
         .iter()
-        .map(|kind| sample::sample(kind, &kind.spoke).unwrap())
+        .map(|kind| sample(kind, &kind.spoke).unwrap())
         .collect();
     let known = [
         ("memcached-sample", json!({"size": 3})),
@@ -146,7 +160,7 @@ fn the_samples_of_the_old_versions_are_those_that_users_know() {
 #[test]
 fn the_crd_with_both_versions_is_converted_by_our_webhook_and_never_by_pruning() {
     for kind in kinds() {
-        let conversion = serde_json::to_value(crd::both_versions(kind).spec.conversion).unwrap();
+        let conversion = serde_json::to_value(both_versions(kind).spec.conversion).unwrap();
         assert_eq!(
             conversion,
             json!({
@@ -162,13 +176,14 @@ fn the_crd_with_both_versions_is_converted_by_our_webhook_and_never_by_pruning()
                 },
             })
         );
-        assert_eq!(crd::original_only(kind).spec.conversion, None);
+        assert_eq!(original_only(kind).spec.conversion, None);
     }
 }
 
 #[test]
 fn each_version_of_each_kind_has_a_webhook_that_is_asked_about_it_alone() {
-    let configuration = webhook::validating_webhook_configuration(&kinds());
+    let configuration: ValidatingWebhookConfiguration =
+        serde_json::from_value(object("webhook/manifests.yaml")).unwrap();
     let webhooks = configuration.webhooks.unwrap();
     assert_eq!(webhooks.len(), 2 * kinds().len());
     let names: BTreeSet<_> = webhooks.iter().map(|webhook| &webhook.name).collect();
@@ -194,13 +209,28 @@ fn each_version_of_each_kind_has_a_webhook_that_is_asked_about_it_alone() {
         assert_eq!(webhook.failure_policy.as_deref(), Some("Fail"));
         assert_eq!(webhook.side_effects, "None");
         assert_eq!(webhook.timeout_seconds, Some(5));
+        let service = webhook.client_config.service.as_ref().unwrap();
+        assert_eq!(
+            (&*service.name, &*service.namespace),
+            (WEBHOOK_SERVICE, NAMESPACE)
+        );
+        assert_eq!(service.port, Some(WEBHOOK_SERVICE_PORT));
+    }
+}
+
+#[test]
+fn every_placeholder_is_filled_in() {
+    let placeholder = regex::Regex::new(r"\$[A-Za-z_]+\$").unwrap();
+    for (path, text) in files() {
+        let left: Vec<_> = placeholder.find_iter(&text).collect();
+        assert!(left.is_empty(), "{}: {left:?}", path.display());
     }
 }
 
 #[test]
 fn the_step_between_differs_from_the_whole_only_in_what_is_stored() {
     for kind in kinds() {
-        let (whole, mut step) = (crd::both_versions(kind), crd::transition(kind));
+        let (whole, mut step) = (both_versions(kind), transition(kind));
         assert_ne!(whole, step);
         for version in &mut step.spec.versions {
             version.storage = !version.storage;
@@ -210,14 +240,14 @@ fn the_step_between_differs_from_the_whole_only_in_what_is_stored() {
 }
 
 /// The object in this file of the repository.
-pub(super) fn committed(path: &str) -> Value {
+fn committed(path: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
     serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{path:?}: {error}"))
 }
 
 /// The object in this file of `config`, hand-written or generated.
-pub(super) fn object(file: &str) -> Value {
+fn object(file: &str) -> Value {
     committed(&format!("config/{file}"))
 }
 

@@ -1,7 +1,7 @@
 //! Two versions of every kind on a real API server, which calls the manager's webhooks: objects
 //! written in one version are read in the other, and invalid ones are rejected.
 
-use quartet_operator::packaging::{kinds, sample};
+use quartet_operator::packaging::{self, kinds};
 use serde_json::json;
 
 use crate::shared::{self, Turn};
@@ -36,7 +36,7 @@ pub(crate) async fn test_env(test: &str, environment: &[(&str, &str)]) -> (Turn,
 /// Reports whether the API server calls the manager to convert every kind, and to validate.
 pub(crate) async fn are_called(env: &TestEnv) -> bool {
     for kind in kinds() {
-        let mut tried = sample::sample(kind, &kind.spoke).expect("a sample");
+        let mut tried = packaging::sample(kind, &kind.spoke).expect("a sample");
         tried["metadata"] = json!({"name": "tried"});
         let (api, namespace) = (kind.api_version(&kind.spoke), &env.namespace);
         let objects = format!("/apis/{api}/namespaces/{namespace}/{}", kind.plural);

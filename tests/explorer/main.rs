@@ -19,7 +19,7 @@ mod specs;
 mod violation;
 mod wire;
 
-use quartet_operator::packaging::sample::sample;
+use quartet_operator::packaging::sample;
 use quartet_versions::Kind;
 use serde_json::Value;
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 use devcluster::{Cluster, Options, StateFolder};
 use k8s_openapi::ByteString;
 use quartet_operator::names::{NAMESPACE, WEBHOOK_SERVICE};
-use quartet_operator::packaging::{crd, kinds, webhook};
+use quartet_operator::packaging::{self, kinds};
 use quartet_versions::Kind;
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::{Answer, DEADLINE, Limit, Retries, own_address};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -95,10 +95,12 @@ impl ApiServer {
         let bundle = json!(ByteString(certificate.unwrap()));
         let mut kinds: Vec<&Kind> = kinds();
         kinds.retain(|kind| kind.kind == "Memcached");
-        let mut crd = serde_json::to_value(crd::both_versions(kinds[0])).unwrap();
+        let mut crd = serde_json::to_value(packaging::both_versions(kinds[0])).unwrap();
         crd["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = bundle.clone();
-        let mut configuration =
-            serde_json::to_value(webhook::validating_webhook_configuration(&kinds)).unwrap();
+        let packaged = include_str!("../../config/webhook/manifests.yaml");
+        let mut configuration: Value = serde_saphyr::from_str(packaged).unwrap();
+        let webhooks = configuration["webhooks"].as_array_mut().unwrap();
+        webhooks.retain(|webhook| webhook["rules"][0]["apiGroups"][0] == kinds[0].group);
         for webhook in configuration["webhooks"].as_array_mut().unwrap() {
             webhook["clientConfig"]["caBundle"] = bundle.clone();
             webhook["timeoutSeconds"] = json!(30);

@@ -2,7 +2,7 @@
 //! other, and fields that only the new one has are kept over edits in the original version.
 
 use quartet_operator::kinds::memcached;
-use quartet_operator::packaging::{kinds, sample};
+use quartet_operator::packaging::{self, kinds};
 use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ async fn an_object_written_in_one_version_is_read_in_the_other() {
     // back.
     for kind in kinds() {
         for (version, other) in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
-            let sample = sample::sample(kind, version).expect("a sample");
+            let sample = packaging::sample(kind, version).expect("a sample");
             let stored = stored_spec(kind, version, &sample);
             let name = sample["metadata"]["name"].as_str().expect("a name");
             let own = path(kind, version, "default", name);

@@ -2,8 +2,8 @@
 //! The API server stores null for it, because the field manager owns nothing below it any more.
 
 use quartet_operator::kinds::OPERATORS;
+use quartet_operator::packaging;
 use quartet_workload::Operator;
-use quartet_operator::packaging::sample;
 use serde_json::{Map, Value, json};
 
 use crate::environment::{children, collection, object, path};
@@ -104,7 +104,7 @@ async fn an_emptied_object_map_or_list_is_as_an_empty_one_of_a_new_resource() {
     let (mut cases, mut wrong) = (0, Vec::new());
     for operator in OPERATORS.iter().copied() {
         let kind = operator.kind();
-        let base = sample::sample(kind, &kind.hub).expect("a sample")["spec"].take();
+        let base = packaging::sample(kind, &kind.hub).expect("a sample")["spec"].take();
         let mut found = Vec::new();
         containers(&[], &kind.hub.spec, &mut found);
         // The spec itself has no default, since an object that was stored without one must not get pods, so

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use devcluster::{Cluster, Component, Options};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use quartet_operator::kinds::OPERATORS;
+use quartet_operator::packaging::{self, kinds};
+use quartet_versions::conversion::hub_spec;
+use quartet_versions::{Kind, Version};
 use quartet_workload::{
     Child, DEPLOYMENT, Operator, Owned, Resource, SERVICE, Settings, ValidationError,
 };
-use quartet_operator::packaging::{kinds, sample};
-use quartet_versions::conversion::hub_spec;
-use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 use testkit::{Answer, ApiServer, Limit, Manager, Retries};
 
@@ -122,7 +122,7 @@ impl TestEnv {
         self.register_validation(&configuration).await;
         for kind in kinds() {
             for version in [&kind.spoke, &kind.hub] {
-                let sample = sample::sample(kind, version).expect("a sample");
+                let sample = packaging::sample(kind, version).expect("a sample");
                 let target = format!("{}?dryRun=All", collection(kind, version, "default"));
                 let before = self.webhooks.decisions(kind, version);
                 let mut limit = Limit::new(DEADLINE);

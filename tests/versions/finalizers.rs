@@ -2,7 +2,7 @@
 //! because they have a negative number of pods, which the original CRD allowed.
 
 use quartet_operator::kinds::{memcached, nginx};
-use quartet_operator::packaging::crd;
+use quartet_operator::packaging;
 use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 
@@ -44,10 +44,10 @@ async fn negative_objects_lose_their_finalizers_in_the_old_version_and_in_the_ne
     for namespace in [FOREGROUND, OLD, NEW] {
         store(&env, namespace).await;
     }
-    env.apply_crds(crd::original_only).await;
+    env.apply_crds(packaging::original_only).await;
     a_negative_object_deleted_in_the_foreground_is_removed_once_it_is_zero(&env).await;
     the_legacy_finalizer_of_a_negative_object_is_removed(&env, OLD, &MEMCACHED.spoke).await;
-    env.apply_crds(crd::both_versions).await;
+    env.apply_crds(packaging::both_versions).await;
     the_legacy_finalizer_of_a_negative_object_is_removed(&env, NEW, &MEMCACHED.hub).await;
 }
 

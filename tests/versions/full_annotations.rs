@@ -2,7 +2,7 @@
 //! version loses a field of the spec. Decision 0018.
 
 use quartet_operator::kinds::DATA_ANNOTATION;
-use quartet_operator::packaging::{kinds, sample};
+use quartet_operator::packaging::{self, kinds};
 use quartet_versions::conversion::{ANNOTATIONS_LIMIT_BYTES, OMITTED};
 use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn full() -> Value {
 
 /// Returns the sample of the hub, under this name.
 fn hub_sample(kind: &Kind, name: &str) -> Value {
-    let mut sample = sample::sample(kind, &kind.hub).expect("a sample");
+    let mut sample = packaging::sample(kind, &kind.hub).expect("a sample");
     sample["metadata"] = json!({"name": name});
     sample
 }
@@ -57,7 +57,7 @@ pub(crate) async fn store_full(env: &TestEnv) {
     env.create_namespace(NAMESPACE).await;
     for kind in kinds() {
         let (in_hub, in_spoke) = (in_hub(kind), in_spoke(kind));
-        let mut spoke = sample::sample(kind, &kind.spoke).expect("a sample");
+        let mut spoke = packaging::sample(kind, &kind.spoke).expect("a sample");
         spoke["metadata"] = json!({"name": "full"});
         let target = format!("{in_spoke}?fieldManager=old");
         env.apply(&target, &spoke).await.expect("applied");
@@ -83,7 +83,7 @@ async fn no_write_loses_fields_of_an_object_with_full_annotations() {
 
         // Through the original version: everything is rejected.
         let target = format!("{}?fieldManager=old&force=true", in_spoke(kind));
-        let mut applied = sample::sample(kind, &kind.spoke).expect("a sample");
+        let mut applied = packaging::sample(kind, &kind.spoke).expect("a sample");
         applied["metadata"] = json!({"name": "full", "labels": {"a": "b"}});
         let mut unmarked = read.clone();
         unmarked["spec"]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::ByteString;
 use quartet_operator::kinds::memcached;
-use quartet_operator::packaging::crd;
+use quartet_operator::packaging;
 use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 use testkit::load_factor;
@@ -77,14 +77,14 @@ async fn assert_all_are_listed(env: &TestEnv, version: &Version, field: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn ten_thousand_objects_are_readable_in_both_versions_right_after_a_change() {
     let env = TestEnv::with_api_server().await;
-    env.apply_crds(crd::original_only).await;
+    env.apply_crds(packaging::original_only).await;
     create_all(&env).await;
     let (spoke, hub) = (&MEMCACHED.spoke, &MEMCACHED.hub);
     // First the hub is served, then it is the storage version; then the spoke is read through
     // conversion, with objects that were written meanwhile.
     let changes: [(&str, Form); 2] = [
-        ("both versions are served", crd::transition),
-        ("the new version is stored", crd::both_versions),
+        ("both versions are served", packaging::transition),
+        ("the new version is stored", packaging::both_versions),
     ];
     for (what, form) in changes {
         let (converted, load) = (env.webhooks.conversions(), load_factor());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use quartet_operator::kinds::memcached;
-use quartet_operator::packaging::{crd, kinds};
+use quartet_operator::packaging::{self, kinds};
 use quartet_versions::Kind;
 use serde_json::{Value, json};
 use testkit::{Limit, Manager};
@@ -54,7 +54,7 @@ async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
         .await
         .expect("created");
 
-    env.apply_crds(crd::both_versions).await;
+    env.apply_crds(packaging::both_versions).await;
     let before = resource_versions(&env).await;
     assert_eq!(before.len(), OBJECTS);
 
@@ -113,14 +113,14 @@ async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_rewritten_object_differs_only_in_its_resource_version() {
     let env = TestEnv::with_api_server().await;
-    env.apply_crds(crd::transition).await;
+    env.apply_crds(packaging::transition).await;
     let target = format!(
         "{}?fieldManager=user",
         path(MEMCACHED, &MEMCACHED.spoke, "default", "m")
     );
     let applied = object(MEMCACHED, &MEMCACHED.spoke, "m", json!({"size": 2}));
     env.apply(&target, &applied).await.expect("applied");
-    env.apply_crds(crd::both_versions).await;
+    env.apply_crds(packaging::both_versions).await;
     let path = path(MEMCACHED, &MEMCACHED.hub, "default", "m");
     let mut before = env.get(&path).await.expect("the object");
     let (code, said, _) = env.subcommand(&["migrate-storage"]).await;
@@ -187,7 +187,7 @@ async fn the_job_has_the_permissions_that_a_migration_needs() {
         let collection = collection(kind, &kind.spoke, "default");
         env.create(&collection, &made).await.expect("created");
     }
-    env.apply_crds(crd::both_versions).await;
+    env.apply_crds(packaging::both_versions).await;
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/config/migrate-storage");
     let files = ["role", "role_binding"].map(|file| format!("{folder}/{file}.yaml"));
     for file in &files {

@@ -4,7 +4,7 @@
 //! served: docs/operations.md.
 
 use quartet_operator::kinds::memcached;
-use quartet_operator::packaging::crd;
+use quartet_operator::packaging;
 use quartet_versions::Kind;
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ async fn memcached(env: &TestEnv, name: &str) -> (Value, String, String) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn without_conversion_a_write_in_the_original_version_loses_fields() {
     let env = TestEnv::with_api_server().await;
-    env.apply_crds(crd::both_versions).await;
+    env.apply_crds(packaging::both_versions).await;
     let (spec, hub, spoke) = memcached(&env, "m").await;
     env.remove_webhooks().await;
 
@@ -52,7 +52,7 @@ async fn without_conversion_a_write_in_the_original_version_loses_fields() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn where_the_original_version_is_not_served_nothing_is_lost() {
     let env = TestEnv::with_api_server().await;
-    env.apply_crds(crd::both_versions).await;
+    env.apply_crds(packaging::both_versions).await;
     let (spec, hub, spoke) = memcached(&env, "m").await;
 
     let commands = commands();
@@ -83,7 +83,7 @@ async fn where_the_original_version_is_not_served_nothing_is_lost() {
     grown.expect("the stored version is written as before");
 
     // A manager and its CRDs are installed again.
-    env.apply_crds(crd::both_versions).await;
+    env.apply_crds(packaging::both_versions).await;
     let size = |object: &Value| object["spec"]["size"] == 3;
     env.until(&spoke, "is converted", size).await;
     let mut kept = spec;

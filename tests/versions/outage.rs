@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use quartet_operator::packaging::{crd, sample};
+use quartet_operator::packaging;
 use quartet_versions::Kind;
 use quartet_versions::conversion::convert;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ const APPLIED: &str = "applied-in-both";
 /// Returns the hub's form of the spoke's sample with this number of pods. The names of two kinds
 /// differ, and so do the ports of two names.
 fn live(kind: &Kind, name: &str, pods: i64) -> Value {
-    let mut spoke = sample::sample(kind, &kind.spoke).expect("a sample");
+    let mut spoke = packaging::sample(kind, &kind.spoke).expect("a sample");
     let spec = &mut spoke["spec"];
     match spec["singlePodsQPS"].as_i64() {
         Some(queries) => {
@@ -162,7 +162,7 @@ async fn a_minute_without_webhooks_stops_neither_reconcilers_nor_deletions() {
     let env = TestEnv::with_api_server().await;
     env.cluster.start_controllers().expect("controllers");
     env.create_namespace(NAMESPACE).await;
-    env.apply_crds(crd::both_versions).await;
+    env.apply_crds(packaging::both_versions).await;
     env.register_webhooks().await;
     let _manager = env.start_manager(NAMESPACE);
     create_each(&env, "old").await;

@@ -4,9 +4,8 @@
 
 use futures::{StreamExt as _, stream};
 use quartet_operator::kinds::OPERATORS;
-use quartet_operator::packaging::sample;
+use quartet_operator::packaging;
 use quartet_versions::{Kind, Version};
-use quartet_workload::api::Status;
 use quartet_workload::{Child, Operator};
 use serde_json::{Value, json};
 
@@ -203,7 +202,7 @@ async fn wrong(
 ) -> (bool, Option<String>) {
     let (field, patch) = case;
     let kind = operator.kind();
-    let mut spec = sample::sample(kind, version).expect("a sample")["spec"].take();
+    let mut spec = packaging::sample(kind, version).expect("a sample")["spec"].take();
     merge(&mut spec, patch);
     // None if the manager itself refuses it.
     let children = children(operator, version, &spec).unwrap_or_default();

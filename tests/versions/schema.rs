@@ -4,12 +4,11 @@
 use std::collections::BTreeSet;
 
 use quartet_operator::kinds::OPERATORS;
-use quartet_workload::SERVICE;
-use quartet_operator::packaging::{crd, kinds, sample};
+use quartet_operator::packaging::{self, kinds};
 use quartet_versions::limits::{LABEL, NAME, QUALIFIED_NAME, VISIBLE};
 use quartet_versions::rules;
 use quartet_versions::{Kind, Version};
-use quartet_workload::api::Status;
+use quartet_workload::SERVICE;
 use serde_json::{Map, Value, json};
 
 use crate::environment::{TestEnv, children, collection, object};
@@ -209,7 +208,7 @@ fn outermost(fields: &BTreeSet<String>) -> BTreeSet<&String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_api_server_and_our_validation_name_the_same_fields() {
     let env = &TestEnv::with_api_server().await;
-    env.apply_crds(crd::both_versions).await;
+    env.apply_crds(packaging::both_versions).await;
     names_that_no_service_can_have_are_rejected_if_one_is_desired(env).await;
     let (mut compared, mut differences) = (0, Vec::new());
     for kind in kinds() {
@@ -254,7 +253,7 @@ async fn names_that_no_service_can_have_are_rejected_if_one_is_desired(env: &Tes
     for operator in OPERATORS.iter().copied() {
         let kind = operator.kind();
         for version in [&kind.spoke, &kind.hub] {
-            let sample = sample::sample(kind, version).unwrap()["spec"].take();
+            let sample = packaging::sample(kind, version).unwrap()["spec"].take();
             let children = children(operator, version, &sample).expect("a valid spec");
             let has_service = children.iter().any(|child| child.kind == SERVICE);
             outcomes.insert((kind.kind == "ElasticWeb", has_service));

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use devcluster::Cluster;
-use quartet_operator::packaging::crd;
+use quartet_operator::packaging;
 use tokio::runtime::Runtime;
 
 use crate::environment::TestEnv;
@@ -43,7 +43,7 @@ impl Shared {
         let runtime = Runtime::new().expect("a runtime");
         let env = runtime.block_on(async {
             let env = TestEnv::with_api_server().await;
-            env.apply_crds(crd::both_versions).await;
+            env.apply_crds(packaging::both_versions).await;
             if self.has_full_annotations {
                 store_full(&env).await;
             }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
-use quartet_operator::packaging::crd;
+use quartet_operator::packaging;
 use quartet_versions::conversion::convert;
 use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
@@ -194,7 +194,7 @@ async fn upgrading_from_the_original_operators_and_back_loses_nothing() {
     let before = objects(&env, in_spoke).await;
 
     // Our manager starts on CRDs that have one version.
-    env.apply_crds(crd::original_only).await;
+    env.apply_crds(packaging::original_only).await;
     assert_eq!(objects(&env, in_spoke).await, before, "bounds were added");
     let _manager = env.start_manager(LIVE);
     for kind in kinds() {
@@ -206,15 +206,15 @@ async fn upgrading_from_the_original_operators_and_back_loses_nothing() {
     assert!(running.len() >= 17, "{:?}", running.keys());
 
     // Served, not stored: this step can be reverted.
-    env.apply_crds(crd::transition).await;
+    env.apply_crds(packaging::transition).await;
     assert_nothing_is_lost(&env, &before, "both are served").await;
     restore_the_original_crds(&env).await;
     assert_eq!(objects(&env, in_spoke).await, before, "one step back");
-    env.apply_crds(crd::transition).await;
+    env.apply_crds(packaging::transition).await;
     assert_eq!(children(&env).await, running, "no child was changed");
 
     // Stored, and existing objects are rewritten.
-    env.apply_crds(crd::both_versions).await;
+    env.apply_crds(packaging::both_versions).await;
     for kind in kinds() {
         let both = json!([kind.spoke.name, kind.hub.name]);
         assert_eq!(env.stored_versions(kind).await, both);
@@ -234,7 +234,7 @@ async fn upgrading_from_the_original_operators_and_back_loses_nothing() {
     // The API server rejects CRDs that lack a stored version; the intermediate step is the earliest
     // that can be restored.
     for kind in kinds() {
-        let crd = serde_json::to_value(crd::original_only(kind)).expect("JSON");
+        let crd = serde_json::to_value(packaging::original_only(kind)).expect("JSON");
         let target = format!("{}?fieldManager=installer&force=true", crd_path(kind));
         let refused = env.apply(&target, &crd).await;
         let refused = refused.expect_err("would lose objects");
@@ -243,7 +243,7 @@ async fn upgrading_from_the_original_operators_and_back_loses_nothing() {
             "{refused:?}"
         );
     }
-    env.apply_crds(crd::transition).await;
+    env.apply_crds(packaging::transition).await;
     for kind in kinds() {
         let both = json!([kind.hub.name, kind.spoke.name]);
         assert_eq!(env.stored_versions(kind).await, both);
@@ -264,7 +264,7 @@ async fn restore_the_original_crds(env: &TestEnv) {
         let target = format!("{}?fieldManager=quartet-operator-webhook", crd_path(kind));
         let written = env.merge(&target, json!({"spec": bundle})).await;
         written.expect("a caBundle");
-        let original = serde_json::to_value(crd::original_only(kind)).expect("JSON");
+        let original = serde_json::to_value(packaging::original_only(kind)).expect("JSON");
         let refused = env.apply_crd(kind, original).await;
         let refused = refused.expect_err("the caBundle stays");
         let reason = "spec.conversion.webhookClientConfig: Forbidden";
@@ -273,5 +273,5 @@ async fn restore_the_original_crds(env: &TestEnv) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/config/crd-original");
     let (replaced, said) = env.kubectl(&["replace", "-k", folder], &Value::Null);
     assert!(replaced, "{said}");
-    env.apply_crds(crd::original_only).await;
+    env.apply_crds(packaging::original_only).await;
 }

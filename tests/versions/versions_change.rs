@@ -3,7 +3,7 @@
 //! that replaces an object with fields of the new one.
 
 use quartet_operator::kinds::{DATA_ANNOTATION, elasticweb, memcached};
-use quartet_operator::packaging::{kinds, sample};
+use quartet_operator::packaging::{self, kinds};
 use quartet_versions::Kind;
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ async fn a_manifest_with_metadata_changes_its_version_under_server_side_apply() 
                 {
                     let name = format!("a{has_labels}{has_annotations}");
                     for version in [first, then] {
-                        let mut manifest = sample::sample(kind, version).expect("a sample");
+                        let mut manifest = packaging::sample(kind, version).expect("a sample");
                         let mut metadata = json!({"name": name});
                         if has_labels {
                             metadata["labels"] = labels.clone();

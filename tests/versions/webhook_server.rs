@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::ByteString;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use quartet_operator::packaging::{kinds, webhook};
+use quartet_operator::packaging::kinds;
 use quartet_versions::{Kind, Version};
 use quartet_webhook::{Handlers, Metrics, Stopping, TlsVersion, serve};
 use rustls::pki_types::PrivateKeyDer;
@@ -36,10 +36,8 @@ impl Endpoint {
 
     /// Returns the configuration of our validating webhooks for this server.
     pub(crate) fn validation(&self) -> Value {
-        let configuration = webhook::validating_webhook_configuration(&kinds());
-        let mut configuration = serde_json::to_value(configuration).expect("JSON");
-        configuration["apiVersion"] = json!("admissionregistration.k8s.io/v1");
-        configuration["kind"] = json!("ValidatingWebhookConfiguration");
+        let packaged = include_str!("../../config/webhook/manifests.yaml");
+        let mut configuration: Value = serde_saphyr::from_str(packaged).expect("YAML");
         for webhook in configuration["webhooks"].as_array_mut().expect("webhooks") {
             let path = webhook["clientConfig"]["service"]["path"].take();
             webhook["clientConfig"] = self.client_config(path.as_str().expect("a path"));

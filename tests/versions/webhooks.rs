@@ -1,7 +1,7 @@
 //! Which writes the API server asks the webhooks about.
 
 use quartet_operator::kinds::memcached;
-use quartet_operator::packaging::{kinds, sample};
+use quartet_operator::packaging::{self, kinds};
 use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -28,7 +28,7 @@ async fn create_sample(
     (kind, version): (&Kind, &Version),
     name: &str,
 ) -> (Value, String) {
-    let mut sample = sample::sample(kind, version).expect("a sample");
+    let mut sample = packaging::sample(kind, version).expect("a sample");
     sample["metadata"] = json!({"name": name});
     let target = collection(kind, version, "default");
     let created = env.create(&target, &sample).await;

@@ -74,7 +74,7 @@ fn further_kinds_leave_enough_memory_for_the_caches() {
         others + LEAST_PROCESS_BYTES <= CONTAINER_LIMIT,
         "{} kinds need {} MiB besides their caches: raise the memory limit, which is \
          CONTAINER_LIMIT here, and in config/manager, config/migrate-storage, \
-         src/packaging/chart/values.yaml and docs/memory.md",
+         packaging/chart/values.yaml and docs/memory.md",
         OPERATORS.len(),
         others / MIB
     );

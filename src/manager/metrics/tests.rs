@@ -6,9 +6,9 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::APPLICATION;
+use crate::tests::workload::kinds;
 use quartet_runtime::Metrics;
 use quartet_runtime::metrics::{ConditionView, VisitConditions};
-use crate::tests::workload::kinds;
 
 async fn status(served: &Arc<Served>) -> (StatusCode, Response) {
     let response = scrape(State(Arc::clone(served)), HeaderMap::new()).await;

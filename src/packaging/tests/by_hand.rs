@@ -122,7 +122,7 @@ fn objects_have_the_names_that_the_manager_knows() {
     }
 }
 
-/// This patch makes kustomize produce the same Deployment as [`super::super::manager`]; likewise
+/// This patch makes kustomize produce the same Deployment as the installer; likewise
 /// for the Job. Without the patch, the files name an image that does not exist.
 #[test]
 fn images_come_from_the_patch_of_the_release_alone() {

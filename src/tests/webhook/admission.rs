@@ -52,7 +52,7 @@ async fn every_sample_is_allowed_at_the_endpoint_of_its_kind_and_version_and_at_
     let server = Server::start().await;
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
-            let sample = crate::packaging::sample::sample(kind, version).unwrap();
+            let sample = crate::packaging::sample(kind, version).unwrap();
             for (endpoint_kind, endpoint_version) in kinds()
                 .iter()
                 .flat_map(|kind| [(kind, &kind.spoke), (kind, &kind.hub)])

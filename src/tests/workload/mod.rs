@@ -20,7 +20,7 @@ use crate::kinds::elasticweb::ElasticWeb;
 use crate::kinds::helloworld::HelloWorld;
 use crate::kinds::memcached::Memcached;
 use crate::kinds::nginx::Nginx;
-use crate::packaging::sample::sample;
+use crate::packaging::sample;
 use quartet_applied::merge;
 use quartet_versions::{Kind, conversion};
 use quartet_workload::api::{Condition, Status};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use quartet_operator::packaging::sample;
+use quartet_operator::packaging;
 use serde_json::{Value, json};
 use testkit::{Limit, Manager, http, own_address};
 
@@ -171,7 +171,7 @@ pub(crate) async fn until_served(env: &TestEnv) {
         env.until(&crd_path(kind), "has a caBundle", crd).await;
         let mut limit = Limit::new(DEADLINE);
         loop {
-            let mut sample = sample::sample(kind, &kind.hub).expect("one");
+            let mut sample = packaging::sample(kind, &kind.hub).expect("one");
             sample["spec"]["replicas"] = json!(1_000_000);
             if kind.kind == "ElasticWeb" {
                 sample["spec"]["capacity"] = json!({"perPodQPS": 1, "targetQPS": 1_000_000});
