@@ -10,7 +10,7 @@ use kube::core::ApiResource;
 use serde_json::Value;
 
 use super::replicas::{Path, Pods};
-use super::validation::{FieldError, ServiceName, update_errors};
+use super::validation::{FieldError, ServiceName, spec_errors};
 
 /// The names by which the objects and annotations of one operator are told from those of others. Made by
 /// [`brand!`](crate::brand).
@@ -108,8 +108,6 @@ pub struct Version {
     pub spec: LazyLock<Value>,
     /// Where the spec sets the number of pods.
     pub pods: Pods,
-    /// Where the spec sets the node port, if this version has such a field.
-    pub node_port: Option<Path>,
     /// Whether a Service has the name of the resource.
     pub service_name: ServiceName,
 }
@@ -123,7 +121,6 @@ impl Version {
             derived: T::crd,
             spec: LazyLock::new(spec),
             pods: Pods::Counted(&["replicas"]),
-            node_port: None,
             service_name: ServiceName::Free,
         }
     }
@@ -140,22 +137,10 @@ impl Version {
         self
     }
 
-    /// Sets the field with the node port.
-    const fn with_node_port(mut self, path: Path) -> Self {
-        self.node_port = Some(path);
-        self
-    }
-
-    /// Adds a Service if the spec has `service`, an object with the optional field `nodePort`.
+    /// Adds a Service if the spec has the object `service`.
     pub const fn with_optional_service(self) -> Self {
         let (has, enabled) = ("service", None);
-        self.with_node_port(&["service", "nodePort"])
-            .with_service(ServiceName::NeededWhen { has, enabled })
-    }
-
-    /// Adds a Service of the type `NodePort`, and sets the field with its node port.
-    pub const fn with_node_port_service(self, path: Path) -> Self {
-        self.with_node_port(path).with_service(ServiceName::Needed)
+        self.with_service(ServiceName::NeededWhen { has, enabled })
     }
 
     /// Adds a Service with the name of the resource.
@@ -169,10 +154,10 @@ impl Version {
         matches!(self.pods, Pods::Counted(_))
     }
 
-    /// Every rule that `spec` violates, with the field names of this version. Total: takes any
-    /// JSON; null stands for an absent spec.
+    /// What is wrong with `spec`: types, required fields, choices, and bounds of numbers. The API server checks
+    /// all other rules. Total: takes any JSON; null stands for an absent spec.
     pub fn validate(&self, spec: &Value) -> Vec<FieldError> {
-        update_errors(&self.spec, spec, None)
+        spec_errors(&self.spec, spec)
     }
 }
 

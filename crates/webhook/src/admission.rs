@@ -1,27 +1,25 @@
-//! Admission: applies the rules of `api` to the request of an AdmissionReview, and returns errors in the
-//! form of apimachinery. One endpoint per kind and version; contains no rules of a kind. Always allowed:
-//! deletions, status updates, and updates that do not change an invalid field.
+//! Admission: what a write may contain beyond the schema, which the API server has checked before. Errors have
+//! the form of apimachinery. One endpoint per kind and version; contains no rules of a kind. Always allowed:
+//! deletions, status updates, and updates that leave what is wrong.
 
-mod annotation;
 mod object;
-mod rules;
+mod write;
 
-use axum::http::StatusCode;
 use kube::core::Status;
 use kube::core::response::{StatusCause, StatusDetails};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, failure};
+use super::answer::Answer;
 use super::metrics::Labels;
 use super::review::Request;
 use object::Object;
 use quartet_http::bounded::{self, MOST_QUOTED, shortened};
-use quartet_versions::replicas::within_limit;
-use quartet_versions::validation::{ErrorReason, FieldError};
+use quartet_versions::replicas::{NotAllowed, within_limit};
+use quartet_versions::validation::FieldError;
 use quartet_versions::{Kind, Version};
-use rules::{Resource, Write};
+use write::{Resource, Write};
 
 /// apiVersion and kind of the reviews.
 pub(super) const REVIEW: [&str; 2] = ["admission.k8s.io/v1", "AdmissionReview"];
@@ -47,7 +45,7 @@ impl Rejected {
     fn malformed(message: impl AsRef<str>) -> Self {
         Self {
             reason: "malformed",
-            status: failure(StatusCode::BAD_REQUEST, message.as_ref()).boxed(),
+            status: failure(400, "BadRequest", message.as_ref()),
         }
     }
 }
@@ -65,11 +63,7 @@ impl Admission {
         let operation = known.find(|known| *known == operation);
         let operation = operation.unwrap_or("unknown");
         let (reason, response) = match self.decide(operation, request) {
-            Ok((reason, None)) => (reason, json!({"uid": uid, "allowed": true})),
-            Ok((reason, Some(warning))) => (
-                reason,
-                json!({"uid": uid, "allowed": true, "warnings": [warning]}),
-            ),
+            Ok(reason) => (reason, json!({"uid": uid, "allowed": true})),
             Err(Rejected { reason, status }) => (reason, rejection(uid, &status)),
         };
         let labels = [
@@ -82,22 +76,17 @@ impl Admission {
         Answer::review(REVIEW, &response)
     }
 
-    /// Why the request is allowed, in one word for metrics, and a warning for the user.
-    fn decide(
-        &self,
-        operation: &str,
-        request: Request<'_>,
-    ) -> Result<(&'static str, Option<String>), Rejected> {
-        let allowed = |reason| Ok((reason, None));
+    /// Why the request is allowed, in one word for metrics.
+    fn decide(&self, operation: &str, request: Request<'_>) -> Result<&'static str, Rejected> {
         let is_update = match operation {
             "CREATE" => false,
             "UPDATE" => true,
-            "DELETE" | "CONNECT" => return allowed("not_checked"),
+            "DELETE" | "CONNECT" => return Ok("not_checked"),
             _ => return Err(Rejected::malformed("request.operation is unknown")),
         };
         let subresource = request.sub_resource.as_ref().map_or("", |text| &text.0);
         if !matches!(subresource, "" | "scale") {
-            return allowed("not_checked");
+            return Ok("not_checked");
         }
         let new = Object::read("request.object", request.object)?;
         let old = match is_update {
@@ -105,12 +94,12 @@ impl Admission {
             false => None,
         };
         if old.as_ref().is_some_and(|old| old.is_as(&new)) {
-            return allowed("unchanged");
+            return Ok("unchanged");
         }
         let name = new.name(request.name);
         if subresource == "scale" {
             self.check_scale(&name, &new, old.as_ref())?;
-            return allowed("valid");
+            return Ok("valid");
         }
         if !new.is_a(self.kind, self.version) {
             return Err(Rejected::malformed(format!(
@@ -121,27 +110,16 @@ impl Admission {
         }
         // The removal of finalizers must succeed, whatever the spec.
         if is_update && new.is_being_deleted() {
-            return allowed("deletion");
+            return Ok("deletion");
         }
-        let spec = match new.spec() {
-            Err(_) if old.as_ref().is_some_and(|old| old.has_spec_of(&new)) => {
-                return allowed("valid");
-            }
-            spec => spec?,
-        };
-        // An old spec that cannot be read is not compared.
-        let old = old.and_then(|object| {
-            let spec = object.spec().ok()?;
-            Some(Resource { object, spec })
-        });
         let write = Write {
             admission: self,
-            new: Resource { object: new, spec },
-            old,
+            new: Resource::read(self, new)?,
+            // An old spec that cannot be read is not compared.
+            old: old.and_then(|old| Resource::read(self, old).ok()),
         };
         write.check(&name)?;
-        let warning = write.node_port_warning();
-        Ok((warning.as_ref().map_or("valid", |_| "warned"), warning))
+        Ok("valid")
     }
 
     /// Checks an `autoscaling/v1` Scale, written by `kubectl scale` and autoscalers.
@@ -158,21 +136,31 @@ impl Admission {
                 .as_i64()
                 .ok_or_else(|| Rejected::malformed("spec.replicas of the Scale is not an integer")),
         };
-        let wanted = replicas(new)?;
-        let stored = old.map(replicas).transpose()?;
-        let reason = match wanted < 0 {
-            true => "invalid",
-            false if stored.is_some_and(|stored| wanted <= stored) => return Ok(()),
-            false => "replicas_over_limit",
+        let (wanted, stored) = (replicas(new)?, old.map(replicas).transpose()?);
+        let subject = ["autoscaling", "Scale", name];
+        self.check_replicas(subject, wanted, stored, |detail| {
+            FieldError::invalid("spec.replicas", wanted.into(), detail)
+        })
+    }
+
+    /// Rejects fewer than 0 pods, and more than the limit and than before: scaling down is always allowed.
+    fn check_replicas(
+        &self,
+        subject: [&str; 3],
+        wanted: i64,
+        stored: Option<i64>,
+        error: impl FnOnce(String) -> FieldError,
+    ) -> Result<(), Rejected> {
+        let is_no_more = |stored| wanted == stored || (0..stored).contains(&wanted);
+        let not_allowed = match within_limit(wanted, self.max_replicas) {
+            Err(not_allowed) if !stored.is_some_and(is_no_more) => not_allowed,
+            _ => return Ok(()),
         };
-        let not_allowed = within_limit(wanted, self.max_replicas).err();
-        let error = not_allowed.map(|not_allowed| FieldError {
-            field: "spec.replicas".to_owned(),
-            reason: ErrorReason::Invalid,
-            value: Some(wanted.into()),
-            detail: not_allowed.to_string(),
-        });
-        accept(["autoscaling", "Scale", name], reason, error)
+        let reason = match not_allowed {
+            NotAllowed::Negative => "invalid",
+            NotAllowed::OverLimit { .. } => "replicas_over_limit",
+        };
+        accept(subject, reason, [error(not_allowed.to_string())])
     }
 }
 
@@ -205,9 +193,13 @@ fn accept(
     };
     let quoted = bounded::beginning_of(&format_args!("{name:?}"), MOST_QUOTED);
     let message = format!("{kind}.{group} {quoted} is invalid: {text}");
-    let status = failure(StatusCode::UNPROCESSABLE_ENTITY, &message).with_details(details);
-    let status = status.boxed();
+    let mut status = failure(422, "Invalid", &message);
+    status.details = Some(details);
     Err(Rejected { reason, status })
+}
+
+fn failure(code: u16, reason: &str, message: &str) -> Box<Status> {
+    Status::failure(message, reason).with_code(code).boxed()
 }
 
 fn rejection(uid: &str, status: &Status) -> Value {
@@ -217,6 +209,6 @@ fn rejection(uid: &str, status: &Status) -> Value {
 /// The answer after a panic of a rule.
 pub(super) fn panicked(uid: &str) -> Answer {
     let message = "internal error occurred while the object was checked";
-    let status = failure(StatusCode::INTERNAL_SERVER_ERROR, message);
+    let status = failure(500, "InternalError", message);
     Answer::review(REVIEW, &rejection(uid, &status))
 }

@@ -16,6 +16,7 @@
 //! ```
 
 use axum::http::StatusCode;
+use serde_json::value::RawValue;
 use serde_json::{Deserializer, json};
 
 use super::answer::{Answer, beginning_of};
@@ -26,7 +27,7 @@ use crate::log_limit::LogLimit;
 use quartet_http::bounded::shortened;
 use quartet_versions::Kind;
 use quartet_versions::conversion::{ConvertedText, convert_into};
-use quartet_versions::raw::{Envelope, Members, Text, write_json};
+use quartet_versions::raw::{Members, Text};
 
 /// apiVersion and kind of the reviews.
 pub(super) const REVIEW: [&str; 2] = ["apiextensions.k8s.io/v1", "ConversionReview"];
@@ -66,7 +67,8 @@ pub(super) fn answer(
     match work.convert_all(request) {
         Ok(()) => {
             work.out.extend_from_slice(AFTER_OBJECTS);
-            write_json(&mut work.out, uid);
+            work.out
+                .extend_from_slice(json!(uid).to_string().as_bytes());
             work.out.extend_from_slice(b"}}");
             Answer::new(StatusCode::OK, work.out)
         }
@@ -102,10 +104,10 @@ impl Work<'_> {
         let list = list.ok_or_else(|| unreadable("expected a list of objects"))?;
         let mut rest = list.trim();
         while !rest.is_empty() {
-            let mut objects = Deserializer::from_str(rest).into_iter();
+            let mut objects = Deserializer::from_str(rest).into_iter::<&RawValue>();
             if let Some(object) = objects.next() {
                 let object = object.map_err(|error| unreadable(&beginning_of(&error)))?;
-                self.convert(object, desired)?;
+                self.convert(object.get(), desired)?;
             }
             let (_, after) = rest.split_at(objects.byte_offset());
             rest = after.trim_start();
@@ -117,27 +119,31 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn convert(&mut self, object: Envelope<'_>, desired: &str) -> Result<(), String> {
+    fn convert(&mut self, object: &str, desired: &str) -> Result<(), String> {
         static LEFT_OUT: LogLimit = LogLimit::new();
-        let place = place(&object.metadata);
-        let name = object.members.text("kind").unwrap_or_default();
+        let members = Members::of(object).map_err(|error| beginning_of(&error));
+        let name = members
+            .as_ref()
+            .ok()
+            .and_then(|members| members.text("kind"));
+        let name = name.unwrap_or_default();
         let (group, version) = desired.split_once('/').unwrap_or(("", desired));
         let mut kinds = self.kinds.iter().copied();
         let kind = kinds.find(|kind| kind.group == group && kind.kind == name);
         let to = kind.and_then(|kind| kind.version(version));
-        let converted = match (kind, to) {
-            (Some(_), Some(_)) if object.bytes > OBJECT_BYTES => {
+        let converted = members.and_then(|members| match (kind, to) {
+            (Some(_), Some(_)) if object.len() > OBJECT_BYTES => {
                 Err(format!("the object has more than {OBJECT_BYTES} bytes"))
             }
             (Some(kind), Some(to)) => {
-                convert_into(&mut self.out, kind, object, to).map_err(|error| beginning_of(&error))
+                convert_into(&mut self.out, kind, members, to).map_err(|error| beginning_of(&error))
             }
             _ => Err(format!(
                 "cannot convert a {:?} to {:?}: not a kind and version of this operator",
                 shortened(&name),
                 shortened(desired)
             )),
-        };
+        });
         let converted = match converted {
             Ok(_) if self.out.len() > self.limit => Err(format!(
                 "the answer would be too long: it may have {} bytes; ask for fewer objects at a time",
@@ -153,14 +159,14 @@ impl Work<'_> {
         } = converted.map_err(|message| {
             let failed = [kind, UNKNOWN, to];
             self.metrics.converted(failed, "failure").inc();
-            format!("{place}: {message}")
+            format!("{}: {message}", place(object))
         })?;
         self.metrics.converted([kind, from, to], "success").inc();
         if data_left_out {
             self.metrics.data_left_out([kind, from, to]).inc();
             if let Some(omitted) = LEFT_OUT.admit() {
                 tracing::warn!(
-                    object = place,
+                    object = place(object),
                     from,
                     to,
                     omitted,
@@ -173,7 +179,10 @@ impl Work<'_> {
 }
 
 /// `namespace/name` of an object, for messages.
-fn place(metadata: &Members<'_>) -> String {
+fn place(object: &str) -> String {
+    let members = Members::of(object).unwrap_or_default();
+    let metadata = Members::of(members.json("metadata").unwrap_or_default());
+    let metadata = metadata.unwrap_or_default();
     let text = |field: &str| Some(shortened(&metadata.text(field)?).into_owned());
     let name = text("name").unwrap_or_else(|| "?".to_owned());
     match text("namespace") {
@@ -202,8 +211,7 @@ mod tests {
             });
             object.to_string()
         };
-        let bytes = serde_json::from_str::<Envelope<'_>>(&object(0)).map(|it| it.bytes);
-        let bytes = bytes.unwrap();
+        let bytes = object(0).len();
         let objects: Vec<_> = lengths.iter().map(|it| object(it - bytes)).collect();
         let body = format!(
             r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":

@@ -28,23 +28,6 @@ pub fn hub_spec(kind: &Kind, from: &Version, spec: &Value, annotations: Option<&
     convert_spec(kind, from, &kind.hub, spec.clone(), data).spec
 }
 
-/// The spec in the version other than `from`, including what the annotation text `data` adds to
-/// it.
-pub fn other_spec(kind: &Kind, from: &Version, spec: &Value, data: Option<&str>) -> Value {
-    convert_spec(kind, from, other(kind, from), spec.clone(), data).spec
-}
-
-/// The text of the annotation that an object of version `from` with this spec needs in the other
-/// version. `None` if that version has all the fields.
-pub fn data_needed(kind: &Kind, from: &Version, spec: &Value) -> Option<String> {
-    convert_spec(kind, from, other(kind, from), spec.clone(), None).data
-}
-
-/// Reports whether an object of version `from` can have this text as its annotation.
-pub fn is_data_for(kind: &Kind, from: &Version, data: &str) -> bool {
-    data_for(other(kind, from), data).is_some()
-}
-
 /// The version of `kind` that is not `version`.
 pub fn other<'a>(kind: &'a Kind, version: &Version) -> &'a Version {
     match version.name == kind.hub.name {
@@ -54,14 +37,17 @@ pub fn other<'a>(kind: &'a Kind, version: &Version) -> &'a Version {
 }
 
 /// A spec, and the text of the annotation that belongs to it.
-pub(super) struct ConvertedSpec {
-    pub(super) spec: Value,
-    pub(super) data: Option<String>,
+#[derive(Debug)]
+pub struct ConvertedSpec {
+    /// The spec.
+    pub spec: Value,
+    /// `None` if its version has all the fields.
+    pub data: Option<String>,
 }
 
 /// Converts `spec` from version `from` to `to`, and restores what an earlier conversion put into
 /// `data`.
-pub(super) fn convert_spec(
+pub fn convert_spec(
     kind: &Kind,
     from: &Version,
     to: &Version,
@@ -92,7 +78,7 @@ pub(super) fn convert_spec(
         // A field that the source version has is not restored: a user has changed or removed it
         // there.
         for (_, target_path) in paths() {
-            remove(&mut restored, target_path);
+            take(&mut restored, target_path);
         }
         fill(&mut converted, restored);
     }
@@ -107,7 +93,7 @@ pub(super) fn convert_spec(
 /// The data in `text` for version `to`. `None` if the text is not ours, or is for the other
 /// version. More values than those of a spec are not ours: anybody can write the annotation, and a tree
 /// takes many times the memory of its text.
-fn data_for(to: &Version, text: &str) -> Option<Map<String, Value>> {
+pub fn data_for(to: &Version, text: &str) -> Option<Map<String, Value>> {
     if !has_at_most(MOST_VALUES + 1, text) {
         return None;
     }
@@ -145,7 +131,7 @@ fn take(fields: &mut Map<String, Value>, path: &[&str]) -> Option<Value> {
 }
 
 /// Sets the value at `path`, and creates the objects on the way.
-pub(super) fn set(fields: &mut Map<String, Value>, path: &[&str], value: Value) {
+fn set(fields: &mut Map<String, Value>, path: &[&str], value: Value) {
     let Some((name, rest)) = path.split_first() else {
         return;
     };
@@ -156,18 +142,5 @@ pub(super) fn set(fields: &mut Map<String, Value>, path: &[&str], value: Value) 
     let inner = fields.entry(*name).or_insert_with(|| json!({}));
     if let Value::Object(inner) = inner {
         set(inner, rest, value);
-    }
-}
-
-/// Removes the value at `path`.
-pub(super) fn remove(fields: &mut Map<String, Value>, path: &[&str]) {
-    match path {
-        [] => {}
-        [name] => _ = fields.remove(*name),
-        [name, rest @ ..] => {
-            if let Some(Value::Object(inner)) = fields.get_mut(*name) {
-                remove(inner, rest);
-            }
-        }
     }
 }

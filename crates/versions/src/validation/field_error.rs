@@ -7,23 +7,6 @@ use serde_json::Value;
 
 use quartet_http::bounded::{MOST_QUOTED, beginning_of, shortened};
 
-/// The place of a value; becomes text only in an error.
-pub(super) enum Path<'p> {
-    Spec,
-    Field(&'p Path<'p>, &'p str),
-    Item(&'p Path<'p>, usize),
-}
-
-impl fmt::Display for Path<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Spec => formatter.write_str("spec"),
-            Self::Field(object, name) => write!(formatter, "{object}.{}", shortened(name)),
-            Self::Item(list, index) => write!(formatter, "{list}[{index}]"),
-        }
-    }
-}
-
 /// Longest quoted detail of one error, in bytes.
 const MAX_DETAIL: usize = 1024;
 
@@ -43,49 +26,56 @@ pub struct FieldError {
 /// The types of errors that our rules find; apimachinery's `field.ErrorType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorReason {
-    /// The value is out of bounds or malformed.
+    /// The value has a wrong type, is out of bounds or malformed.
     Invalid,
-    /// The value has a wrong JSON type.
-    TypeInvalid,
     /// A required value is missing.
     Required,
-    /// The value is not in the enumeration.
-    NotSupported,
-    /// The text is too long.
+    /// The value is too long.
     TooLong,
-    /// The list or map has too many entries.
-    TooMany,
-    /// An item of a set, or the key of a list map, occurs twice.
-    Duplicate,
 }
 
 impl ErrorReason {
     /// `reason` of a cause in `status.details.causes`.
     pub fn as_str(self) -> &'static str {
-        self.names().0
-    }
-
-    /// The reason of a cause, and `ErrorType.String()` of apimachinery.
-    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Invalid => ("FieldValueInvalid", "Invalid value"),
-            Self::TypeInvalid => ("FieldValueTypeInvalid", "Invalid value"),
-            Self::Required => ("FieldValueRequired", "Required value"),
-            Self::NotSupported => ("FieldValueNotSupported", "Unsupported value"),
-            Self::TooLong => ("FieldValueTooLong", "Too long"),
-            Self::TooMany => ("FieldValueTooMany", "Too many"),
-            Self::Duplicate => ("FieldValueDuplicate", "Duplicate value"),
+            Self::Invalid => "FieldValueInvalid",
+            Self::Required => "FieldValueRequired",
+            Self::TooLong => "FieldValueTooLong",
         }
     }
 }
 
 impl FieldError {
+    /// An error that shows the invalid value.
+    pub fn invalid(field: impl Into<String>, value: Value, detail: String) -> Self {
+        Self {
+            field: field.into(),
+            reason: ErrorReason::Invalid,
+            value: Some(value),
+            detail,
+        }
+    }
+
+    pub(super) fn required(field: &str) -> Self {
+        Self {
+            field: field.to_owned(),
+            reason: ErrorReason::Required,
+            value: None,
+            detail: String::new(),
+        }
+    }
+
     /// The message without the name of the field, as in `status.details.causes[].message`. Of a
     /// long value, it quotes the beginning.
     pub fn body(&self) -> String {
+        let mut body = match self.reason {
+            ErrorReason::Invalid => "Invalid value",
+            ErrorReason::Required => "Required value",
+            ErrorReason::TooLong => "Too long",
+        }
+        .to_owned();
         let value = self.value.iter().map(|it| beginning_of(it, MOST_QUOTED));
         let parts = value.chain([beginning_of(&self.detail, MAX_DETAIL)]);
-        let mut body = self.reason.names().1.to_owned();
         for part in parts.filter(|part| !part.is_empty()) {
             body.push_str(": ");
             body.push_str(&part);
@@ -99,5 +89,3 @@ impl fmt::Display for FieldError {
         write!(formatter, "{}: {}", shortened(&self.field), self.body())
     }
 }
-
-impl std::error::Error for FieldError {}
