@@ -7,10 +7,11 @@ use std::sync::LazyLock;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use kube::core::ApiResource;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
-use super::replicas::{Path, Pods};
-use super::validation::{FieldError, ServiceName, spec_errors};
+use super::replicas::{NotAllowed, Path, Pods};
+use super::validation::{ErrorReason, FieldError, ServiceName};
 
 /// The names by which the objects and annotations of one operator are told from those of others. Made by
 /// [`brand!`](crate::brand).
@@ -104,6 +105,8 @@ pub struct Version {
     /// The CRD with only this version, as kube derives it from the Rust type. [`Kind::crd`]
     /// completes it.
     pub(super) derived: fn() -> CustomResourceDefinition,
+    /// Checks that the Rust type can hold a spec.
+    read: fn(&Value) -> serde_json::Result<()>,
     /// The schema of its spec, made on first use.
     pub spec: LazyLock<Value>,
     /// Where the spec sets the number of pods.
@@ -115,10 +118,14 @@ pub struct Version {
 impl Version {
     /// A version of the Rust type `T` with the number of pods in `replicas`, and without a
     /// Service. `spec` computes [`Version::spec`].
-    pub const fn new<T: CustomResourceExt>(name: &'static str, spec: fn() -> Value) -> Self {
+    pub const fn new<T: CustomResourceExt + DeserializeOwned>(
+        name: &'static str,
+        spec: fn() -> Value,
+    ) -> Self {
         Self {
             name,
             derived: T::crd,
+            read: read::<T>,
             spec: LazyLock::new(spec),
             pods: Pods::Counted(&["replicas"]),
             service_name: ServiceName::Free,
@@ -154,11 +161,36 @@ impl Version {
         matches!(self.pods, Pods::Counted(_))
     }
 
-    /// What is wrong with `spec`: types, required fields, choices, and bounds of numbers. The API server checks
-    /// all other rules. Total: takes any JSON; null stands for an absent spec.
-    pub fn validate(&self, spec: &Value) -> Vec<FieldError> {
-        spec_errors(&self.spec, spec)
+    /// Checks that `spec` is present, that the Rust type can hold it, and that it asks for no fewer than 0
+    /// pods. The API server checks all other rules of the schema. Total: takes any JSON; null stands for an
+    /// absent spec.
+    ///
+    /// # Errors
+    /// The first rule that it violates.
+    pub fn validate(&self, spec: &Value) -> Result<(), FieldError> {
+        let error = |field, reason, value, detail| FieldError {
+            field,
+            reason,
+            value,
+            detail,
+        };
+        let whole = || "spec".to_owned();
+        if spec.is_null() {
+            return Err(error(whole(), ErrorReason::Required, None, String::new()));
+        }
+        if self.pods.wanted(spec).is_some_and(|wanted| wanted < 0) {
+            let (field, value) = self.pods.blamed(spec);
+            let detail = NotAllowed::Negative.to_string();
+            return Err(error(field, ErrorReason::Invalid, value.cloned(), detail));
+        }
+        let read = (self.read)(spec);
+        read.map_err(|problem| error(whole(), ErrorReason::Invalid, None, problem.to_string()))
     }
+}
+
+/// Reads an object of the type `T` with this spec.
+fn read<T: DeserializeOwned>(spec: &Value) -> serde_json::Result<()> {
+    T::deserialize(json!({"metadata": {}, "spec": spec})).map(drop)
 }
 
 impl fmt::Debug for Kind {

@@ -3,8 +3,9 @@
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::de::Error as _;
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -22,6 +23,12 @@ const MOST_MEMBERS: usize = ANNOTATIONS_LIMIT_BYTES / 4;
 #[serde(transparent)]
 pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
+impl<'a> From<&'a str> for Text<'a> {
+    fn from(text: &'a str) -> Self {
+        Self(text.into())
+    }
+}
+
 impl Borrow<str> for Text<'_> {
     fn borrow(&self) -> &str {
         &self.0
@@ -30,9 +37,9 @@ impl Borrow<str> for Text<'_> {
 
 /// The members of an object, as text. If a name occurs twice, the last one counts, as in
 /// `serde_json::Value` and in Go.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(transparent)]
-pub struct Members<'a>(#[serde(borrow)] BTreeMap<Text<'a>, &'a RawValue>);
+pub struct Members<'a>(pub BTreeMap<Text<'a>, &'a RawValue>);
 
 impl<'a> Members<'a> {
     /// The members of the object that `text` is.
@@ -43,10 +50,6 @@ impl<'a> Members<'a> {
         // The error of serde would quote the whole of a string.
         if !text.trim_start().starts_with('{') {
             return Err(serde_json::Error::custom("expected an object"));
-        }
-        // A member has at least five bytes: `"":0,`.
-        if text.len() > 5 * MOST_MEMBERS && Size::of(text).members > MOST_MEMBERS {
-            return Err(serde_json::Error::custom("too many members in one object"));
         }
         serde_json::from_str(text)
     }
@@ -68,20 +71,32 @@ impl<'a> Members<'a> {
             .map(|(Text(name), value)| name.len() + text(value.get()).map_or(0, |it| it.len()))
             .sum()
     }
+}
 
-    /// Adds or replaces a member.
-    pub fn set(&mut self, name: &'a str, value: &'a RawValue) {
-        self.0.insert(Text(Cow::Borrowed(name)), value);
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
     }
 
-    /// Removes and returns a member.
-    pub fn remove(&mut self, name: &str) -> Option<&'a str> {
-        Some(self.0.remove(name)?.get())
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+        let mut members = BTreeMap::new();
+        while let Some((name, value)) = map.next_entry()? {
+            members.insert(name, value);
+            if members.len() > MOST_MEMBERS {
+                return Err(A::Error::custom("too many members in one object"));
+            }
+        }
+        Ok(Members(members))
     }
 }
 
@@ -104,8 +119,6 @@ pub(crate) fn json(value: &(impl Serialize + ?Sized)) -> Box<RawValue> {
 pub struct Size {
     /// Values at any depth. An empty list or object counts as two.
     pub values: usize,
-    /// Members of the outermost list or object.
-    pub members: usize,
     /// Lists and objects that are open at a time.
     pub depth: usize,
 }
@@ -113,7 +126,7 @@ pub struct Size {
 impl Size {
     /// The size of `json`.
     pub fn of(json: &str) -> Self {
-        let (mut values, mut members, mut depth, mut open) = (1, 1, 0, 0_usize);
+        let (mut values, mut depth, mut open) = (1, 0, 0_usize);
         let (mut in_string, mut escaped) = (false, false);
         for byte in json.bytes() {
             match byte {
@@ -127,18 +140,11 @@ impl Size {
                     depth = depth.max(open);
                 }
                 b']' | b'}' => open = open.saturating_sub(1),
-                b',' => {
-                    values += 1;
-                    members += usize::from(open == 1);
-                }
+                b',' => values += 1,
                 _ => {}
             }
         }
-        Self {
-            values,
-            members,
-            depth,
-        }
+        Self { values, depth }
     }
 }
 

@@ -5,17 +5,15 @@
 mod object;
 mod write;
 
-use kube::core::Status;
-use kube::core::response::{StatusCause, StatusDetails};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::metrics::Labels;
-use super::review::Request;
 use object::Object;
 use quartet_http::bounded::{self, MOST_QUOTED, shortened};
+use quartet_versions::raw::Members;
 use quartet_versions::replicas::{NotAllowed, within_limit};
 use quartet_versions::validation::FieldError;
 use quartet_versions::{Kind, Version};
@@ -37,15 +35,19 @@ pub(super) struct Admission {
 struct Rejected {
     /// One word, for metrics.
     reason: &'static str,
-    status: Box<Status>,
+    /// A `metav1.Status`.
+    status: Value,
 }
 
 impl Rejected {
     /// The object does not match its review.
-    fn malformed(message: impl AsRef<str>) -> Self {
+    fn malformed(message: impl Into<String>) -> Self {
+        let message: String = message.into();
         Self {
             reason: "malformed",
-            status: failure(400, "BadRequest", message.as_ref()),
+            status: json!({
+                "status": "Failure", "code": 400, "reason": "BadRequest", "message": message,
+            }),
         }
     }
 }
@@ -55,16 +57,19 @@ impl Admission {
     pub(super) fn answer(
         &self,
         uid: &str,
-        request: Request<'_>,
+        request: &Members<'_>,
         decisions: &Family<Labels<4>, Counter>,
     ) -> Answer {
-        let operation = request.operation.as_ref().map_or("", |text| &text.0);
+        let operation = request.text("operation").unwrap_or_default();
         let mut known = ["CREATE", "UPDATE", "DELETE", "CONNECT"].into_iter();
         let operation = known.find(|known| *known == operation);
         let operation = operation.unwrap_or("unknown");
         let (reason, response) = match self.decide(operation, request) {
             Ok(reason) => (reason, json!({"uid": uid, "allowed": true})),
-            Err(Rejected { reason, status }) => (reason, rejection(uid, &status)),
+            Err(Rejected { reason, status }) => (
+                reason,
+                json!({"uid": uid, "allowed": false, "status": status}),
+            ),
         };
         let labels = [
             ("kind", self.kind.kind),
@@ -77,26 +82,26 @@ impl Admission {
     }
 
     /// Why the request is allowed, in one word for metrics.
-    fn decide(&self, operation: &str, request: Request<'_>) -> Result<&'static str, Rejected> {
+    fn decide(&self, operation: &str, request: &Members<'_>) -> Result<&'static str, Rejected> {
         let is_update = match operation {
             "CREATE" => false,
             "UPDATE" => true,
             "DELETE" | "CONNECT" => return Ok("not_checked"),
             _ => return Err(Rejected::malformed("request.operation is unknown")),
         };
-        let subresource = request.sub_resource.as_ref().map_or("", |text| &text.0);
-        if !matches!(subresource, "" | "scale") {
+        let subresource = request.text("subResource").unwrap_or_default();
+        if !matches!(&*subresource, "" | "scale") {
             return Ok("not_checked");
         }
-        let new = Object::read("request.object", request.object)?;
+        let new = Object::read(request, "object")?;
         let old = match is_update {
-            true => Some(Object::read("request.oldObject", request.old_object)?),
+            true => Some(Object::read(request, "oldObject")?),
             false => None,
         };
         if old.as_ref().is_some_and(|old| old.is_as(&new)) {
             return Ok("unchanged");
         }
-        let name = new.name(request.name);
+        let name = new.name().or(request.text("name")).unwrap_or_default();
         if subresource == "scale" {
             self.check_scale(&name, &new, old.as_ref())?;
             return Ok("valid");
@@ -118,8 +123,10 @@ impl Admission {
             // An old spec that cannot be read is not compared.
             old: old.and_then(|old| Resource::read(self, old).ok()),
         };
-        write.check(&name)?;
-        Ok("valid")
+        match write.error(&name) {
+            Some(error) => Err(invalid([self.kind.group, self.kind.kind, &name], error)),
+            None => Ok("valid"),
+        }
     }
 
     /// Checks an `autoscaling/v1` Scale, written by `kubectl scale` and autoscalers.
@@ -137,78 +144,44 @@ impl Admission {
                 .ok_or_else(|| Rejected::malformed("spec.replicas of the Scale is not an integer")),
         };
         let (wanted, stored) = (replicas(new)?, old.map(replicas).transpose()?);
-        let subject = ["autoscaling", "Scale", name];
-        self.check_replicas(subject, wanted, stored, |detail| {
-            FieldError::invalid("spec.replicas", wanted.into(), detail)
-        })
+        let Some((reason, detail)) = self.not_allowed(wanted, stored) else {
+            return Ok(());
+        };
+        let error = FieldError::invalid("spec.replicas", wanted.into(), detail);
+        Err(invalid(["autoscaling", "Scale", name], (reason, error)))
     }
 
-    /// Rejects fewer than 0 pods, and more than the limit and than before: scaling down is always allowed.
-    fn check_replicas(
-        &self,
-        subject: [&str; 3],
-        wanted: i64,
-        stored: Option<i64>,
-        error: impl FnOnce(String) -> FieldError,
-    ) -> Result<(), Rejected> {
+    /// Why this number of pods is rejected: one word for metrics, and the message. Scaling down is always
+    /// allowed, and a number that does not change.
+    fn not_allowed(&self, wanted: i64, stored: Option<i64>) -> Option<(&'static str, String)> {
         let is_no_more = |stored| wanted == stored || (0..stored).contains(&wanted);
-        let not_allowed = match within_limit(wanted, self.max_replicas) {
-            Err(not_allowed) if !stored.is_some_and(is_no_more) => not_allowed,
-            _ => return Ok(()),
-        };
+        if stored.is_some_and(is_no_more) {
+            return None;
+        }
+        let not_allowed = within_limit(wanted, self.max_replicas).err()?;
         let reason = match not_allowed {
             NotAllowed::Negative => "invalid",
             NotAllowed::OverLimit { .. } => "replicas_over_limit",
         };
-        accept(subject, reason, [error(not_allowed.to_string())])
+        Some((reason, not_allowed.to_string()))
     }
 }
 
-/// Rejects the object of this group, kind and name if there are errors, as apimachinery's
-/// `errors.NewInvalid`. `reason` is for metrics. A name that has not been generated yet is empty.
-fn accept(
+/// The rejection of the object of this group, kind and name, as apimachinery's `errors.NewInvalid`. A name
+/// that has not been generated yet is empty.
+fn invalid(
     [group, kind, name]: [&str; 3],
-    reason: &'static str,
-    errors: impl IntoIterator<Item = FieldError>,
-) -> Result<(), Rejected> {
-    let errors: Vec<FieldError> = errors.into_iter().collect();
-    let texts: Vec<String> = errors.iter().map(FieldError::to_string).collect();
-    let text = match texts.as_slice() {
-        [] => return Ok(()),
-        [only] => only.clone(),
-        several => format!("[{}]", several.join(", ")),
-    };
-    let causes = errors.into_iter().map(|error| StatusCause {
-        reason: error.reason.as_str().to_owned(),
-        message: error.body(),
-        field: shortened(&error.field).into_owned(),
-    });
-    let details = StatusDetails {
-        name: shortened(name).into_owned(),
-        group: group.to_owned(),
-        kind: kind.to_owned(),
-        causes: causes.collect(),
-        uid: String::new(),
-        retry_after_seconds: 0,
-    };
+    (reason, error): (&'static str, FieldError),
+) -> Rejected {
     let quoted = bounded::beginning_of(&format_args!("{name:?}"), MOST_QUOTED);
-    let message = format!("{kind}.{group} {quoted} is invalid: {text}");
-    let mut status = failure(422, "Invalid", &message);
-    status.details = Some(details);
-    Err(Rejected { reason, status })
-}
-
-fn failure(code: u16, reason: &str, message: &str) -> Box<Status> {
-    Status::failure(message, reason).with_code(code).boxed()
-}
-
-fn rejection(uid: &str, status: &Status) -> Value {
-    json!({"uid": uid, "allowed": false, "status": status})
-}
-
-/// The answer after a panic of a rule.
-pub(super) fn panicked(uid: &str) -> Answer {
-    let message = "internal error occurred while the object was checked";
-    let status = failure(500, "InternalError", message);
-    Answer::review(REVIEW, &rejection(uid, &status))
+    let message = format!("{kind}.{group} {quoted} is invalid: {error}");
+    let cause = json!({
+        "reason": error.reason.as_str(), "message": error.body(), "field": shortened(&error.field),
+    });
+    let details = json!({"group": group, "kind": kind, "name": shortened(name), "causes": [cause]});
+    let status = json!({
+        "status": "Failure", "code": 422, "reason": "Invalid", "message": message,
+        "details": details,
+    });
+    Rejected { reason, status }
 }

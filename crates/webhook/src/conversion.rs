@@ -21,13 +21,12 @@ use serde_json::{Deserializer, json};
 
 use super::answer::{Answer, beginning_of};
 use super::metrics::{Metrics, UNKNOWN};
-use super::review::Request;
 use crate::limits::OBJECT_BYTES;
 use crate::log_limit::LogLimit;
 use quartet_http::bounded::shortened;
 use quartet_versions::Kind;
 use quartet_versions::conversion::{ConvertedText, convert_into};
-use quartet_versions::raw::{Members, Text};
+use quartet_versions::raw::Members;
 
 /// apiVersion and kind of the reviews.
 pub(super) const REVIEW: [&str; 2] = ["apiextensions.k8s.io/v1", "ConversionReview"];
@@ -51,7 +50,7 @@ struct Work<'c> {
 pub(super) fn answer(
     kinds: &[&'static Kind],
     uid: &str,
-    request: &Request<'_>,
+    request: &Members<'_>,
     limit: usize,
     metrics: &Metrics,
 ) -> Answer {
@@ -90,16 +89,13 @@ pub(super) fn failed(uid: &str, message: &str) -> Answer {
 
 impl Work<'_> {
     /// Parses and converts each object before the next, so that only one parsed object is in memory.
-    fn convert_all(&mut self, request: &Request<'_>) -> Result<(), String> {
+    fn convert_all(&mut self, request: &Members<'_>) -> Result<(), String> {
         let unreadable = |problem: &str| format!("cannot read the request: {problem}");
-        let Some(Text(desired)) = &request.desired else {
-            return Err(unreadable("missing field `desiredAPIVersion`"));
-        };
+        let desired = request.text("desiredAPIVersion");
+        let desired = desired.ok_or_else(|| unreadable("missing field `desiredAPIVersion`"))?;
         // Go encodes an empty slice as null.
-        let Some(objects) = request.objects else {
-            return Ok(());
-        };
-        let list = objects.get().strip_prefix('[');
+        let objects = request.json("objects").filter(|it| *it != "null");
+        let list = objects.unwrap_or("[]").strip_prefix('[');
         let list = list.and_then(|list| list.strip_suffix(']'));
         let list = list.ok_or_else(|| unreadable("expected a list of objects"))?;
         let mut rest = list.trim();
@@ -107,7 +103,7 @@ impl Work<'_> {
             let mut objects = Deserializer::from_str(rest).into_iter::<&RawValue>();
             if let Some(object) = objects.next() {
                 let object = object.map_err(|error| unreadable(&beginning_of(&error)))?;
-                self.convert(object.get(), desired)?;
+                self.convert(object.get(), &desired)?;
             }
             let (_, after) = rest.split_at(objects.byte_offset());
             rest = after.trim_start();

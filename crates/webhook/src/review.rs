@@ -1,12 +1,9 @@
-//! The request of a review: the fields of both kinds of reviews that are read. Objects are not parsed here.
+//! The request of a review. Its members are not parsed here.
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
 use super::answer::beginning_of;
-use quartet_versions::raw::{Size, Text};
+use quartet_versions::raw::{Members, Size};
 
 /// Maximum bytes of a uid, which every answer contains. The API server's uids have 36.
 const MOST_UID: usize = 256;
@@ -17,72 +14,33 @@ const MOST_NESTED: usize = 16 * 1024;
 /// In a body of up to this length, the nesting takes little memory.
 const MOST_UNCHECKED: usize = 1024 * 1024;
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Review<'a> {
-    #[serde(borrow)]
-    api_version: Option<Text<'a>>,
-    #[serde(borrow)]
-    kind: Option<Text<'a>>,
-    #[serde(borrow)]
-    request: Option<&'a RawValue>,
-}
-
-/// What is asked: to admit `object`, or to convert `objects`.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Request<'a> {
-    #[serde(borrow)]
-    uid: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(super) operation: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(super) sub_resource: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(super) name: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(super) object: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) old_object: Option<&'a RawValue>,
-    #[serde(borrow, rename = "desiredAPIVersion")]
-    pub(super) desired: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(super) objects: Option<&'a RawValue>,
-}
-
 /// Returns the uid and the request of the review in `body`, which has this apiVersion and kind, or why it is
 /// not such a review.
 pub(super) fn parse<'a>(
     body: &'a [u8],
     [api_version, kind]: [&str; 2],
-) -> Result<(Cow<'a, str>, Request<'a>), String> {
+) -> Result<(Cow<'a, str>, Members<'a>), String> {
     let body = str::from_utf8(body).map_err(|_| "the body is not UTF-8")?;
     if body.len() > MOST_UNCHECKED && Size::of(body).depth > MOST_NESTED {
         let message = format!("the body is nested more than {MOST_NESTED} levels deep");
         return Err(message);
     }
-    let unreadable = |problem| format!("cannot read the body as {kind}: {problem}");
-    let review: Review<'_> = object(body).map_err(unreadable)?;
-    let is = |found: Option<Text<'_>>, expected| found.is_some_and(|Text(it)| it == expected);
-    if !is(review.api_version, api_version) || !is(review.kind, kind) {
+    let members = |text| {
+        let members = Members::of(text).map_err(|error| beginning_of(&error));
+        members.map_err(|error| format!("cannot read the body as {kind}: {error}"))
+    };
+    let review = members(body)?;
+    let is = |field, expected| review.text(field).is_some_and(|it| it == expected);
+    if !is("apiVersion", api_version) || !is("kind", kind) {
         return Err(format!(
             "this endpoint answers reviews of apiVersion {api_version} and kind {kind} only"
         ));
     }
-    let request = review.request.ok_or("the review has no request")?;
-    let mut request: Request<'_> = object(request.get()).map_err(unreadable)?;
-    match request.uid.take() {
-        Some(Text(uid)) if !uid.is_empty() && uid.len() <= MOST_UID => Ok((uid, request)),
-        _ => Err("request.uid is missing, empty or too long".to_owned()),
-    }
-}
-
-/// Reads an object. The error of serde for anything else would quote a string as a whole.
-fn object<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, String> {
-    match json.trim_start().starts_with('{') {
-        true => serde_json::from_str(json).map_err(|error| beginning_of(&error)),
-        false => Err("expected an object".to_owned()),
-    }
+    let request = members(review.json("request").unwrap_or("null"))?;
+    let uid = request.text("uid");
+    let uid = uid.filter(|uid| !uid.is_empty() && uid.len() <= MOST_UID);
+    let uid = uid.ok_or("request.uid is missing, empty or too long")?;
+    Ok((uid, request))
 }
 
 #[cfg(test)]

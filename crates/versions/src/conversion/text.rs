@@ -40,7 +40,7 @@ pub fn convert_into(
     // answer without it: "missing metadata in converted object".
     if members.json("metadata").is_none_or(|it| it == "null") {
         empty = json(&Members::default());
-        members.set("metadata", &empty);
+        members.0.insert("metadata".into(), &empty);
     }
     if from.name != to.name {
         let mut metadata = Members::of(members.json("metadata").unwrap_or_default()).ok();
@@ -53,12 +53,12 @@ pub fn convert_into(
                     Some(annotations) => Members::of(annotations).ok(),
                 });
         let ours = kind.brand.conversion_data;
-        let old_data = annotations.as_mut().and_then(|all| all.remove(ours));
+        let old_data = annotations.as_mut().and_then(|all| all.0.remove(ours));
         let mut is_changed = old_data.is_some();
         // Anything else than an object is the same in every version.
         if let Some(spec) = members.json("spec").filter(|spec| spec.starts_with('{')) {
             let spec = parse(kind, spec)?;
-            let old_data = old_data.and_then(text);
+            let old_data = old_data.and_then(|data| text(data.get()));
             let ConvertedSpec { mut spec, data } =
                 convert_spec(kind, from, to, spec, old_data.as_deref());
             if let Some(data) = data {
@@ -66,7 +66,7 @@ pub fn convert_into(
                 match &mut annotations {
                     Some(all) if all.bytes_beside(ours) + needed <= ANNOTATIONS_LIMIT_BYTES => {
                         new_data = json(&data);
-                        all.set(ours, &new_data);
+                        all.0.insert(ours.into(), &new_data);
                         is_changed = true;
                     }
                     _ => {
@@ -76,22 +76,22 @@ pub fn convert_into(
                 }
             }
             new_spec = json(&spec);
-            members.set("spec", &new_spec);
+            members.0.insert("spec".into(), &new_spec);
         }
         if let (true, Some(metadata), Some(annotations)) = (is_changed, &mut metadata, annotations)
         {
             // To the API server, absent and empty annotations are equal.
-            if annotations.is_empty() {
-                metadata.remove("annotations");
+            if annotations.0.is_empty() {
+                metadata.0.remove("annotations");
             } else {
                 new_annotations = json(&annotations);
-                metadata.set("annotations", &new_annotations);
+                metadata.0.insert("annotations".into(), &new_annotations);
             }
             new_metadata = json(metadata);
-            members.set("metadata", &new_metadata);
+            members.0.insert("metadata".into(), &new_metadata);
         }
         api_version = json(&kind.api_version(to));
-        members.set("apiVersion", &api_version);
+        members.0.insert("apiVersion".into(), &api_version);
     }
     // Serialization to memory cannot fail.
     let _ = serde_json::to_writer(out, &members);

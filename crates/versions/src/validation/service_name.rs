@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::field_error::FieldError;
+use super::FieldError;
 use crate::limits::LABEL_MAX;
 use quartet_http::bounded::shortened;
 

@@ -4,12 +4,11 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::Rejected;
 use crate::answer::beginning_of;
 use quartet_versions::conversion::MOST_VALUES;
-use quartet_versions::raw::{Members, Text, has_at_most};
+use quartet_versions::raw::{Members, has_at_most};
 use quartet_versions::{Kind, Version};
 
 /// An object of a request.
@@ -19,10 +18,12 @@ pub(super) struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    pub(super) fn read(place: &str, object: Option<&'a RawValue>) -> Result<Self, Rejected> {
-        let members = object.and_then(|object| Members::of(object.get()).ok());
+    /// Reads this member of the request.
+    pub(super) fn read(request: &Members<'a>, name: &str) -> Result<Self, Rejected> {
+        let members = request.json(name).and_then(|it| Members::of(it).ok());
         let Some(members) = members else {
-            return Err(Rejected::malformed(format!("{place} is not an object")));
+            let message = format!("request.{name} is not an object");
+            return Err(Rejected::malformed(message));
         };
         let metadata = members.json("metadata");
         let metadata = metadata.and_then(|metadata| Members::of(metadata).ok());
@@ -55,10 +56,9 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// The name, or else the `requested` one; empty if it has not been generated yet.
-    pub(super) fn name(&self, requested: Option<Text<'a>>) -> Cow<'a, str> {
-        let requested = requested.map(|Text(name)| name);
-        self.metadata.text("name").or(requested).unwrap_or_default()
+    /// The name, if it has been generated yet.
+    pub(super) fn name(&self) -> Option<Cow<'a, str>> {
+        self.metadata.text("name")
     }
 
     pub(super) fn is_being_deleted(&self) -> bool {

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::object::Object;
-use super::{Admission, Rejected, accept};
+use super::{Admission, Rejected};
 use quartet_versions::Version;
 use quartet_versions::conversion::{
     self, ANNOTATIONS_LIMIT_BYTES, DATA_LIMIT_BYTES, convert_spec, data_for,
@@ -51,30 +51,27 @@ impl<'a> Resource<'a> {
 }
 
 impl Write<'_> {
-    pub(super) fn check(&self, name: &str) -> Result<(), Rejected> {
-        let Admission { kind, .. } = self.admission;
-        let subject = [kind.group, kind.kind, name];
-        self.check_replicas(subject)?;
-        accept(subject, "service_name", self.name_error(name))?;
-        accept(subject, "conversion_data", self.data_errors())?;
-        accept(subject, "conversion_data", self.room_error())
+    /// Why the write is rejected: one word for metrics, and the error.
+    pub(super) fn error(&self, name: &str) -> Option<(&'static str, FieldError)> {
+        let of = |reason, error: Option<FieldError>| Some((reason, error?));
+        self.replicas_error()
+            .or_else(|| of("service_name", self.name_error(name)))
+            .or_else(|| of("conversion_data", self.data_error()))
+            .or_else(|| of("conversion_data", self.room_error()))
     }
 
-    fn check_replicas(&self, subject: [&str; 3]) -> Result<(), Rejected> {
+    fn replicas_error(&self) -> Option<(&'static str, FieldError)> {
         let pods = &self.admission.version.pods;
-        let Some(wanted) = pods.wanted(&self.new.spec) else {
-            return Ok(());
-        };
+        let wanted = pods.wanted(&self.new.spec)?;
         let stored = self.old.as_ref().and_then(|old| pods.wanted(&old.spec));
-        self.admission
-            .check_replicas(subject, wanted, stored, |not_allowed| {
-                let (field, value) = pods.blamed(&self.new.spec);
-                let detail = match pods {
-                    Pods::Counted(_) => not_allowed,
-                    Pods::Derived { .. } => format!("gives {wanted} pods, which {not_allowed}"),
-                };
-                FieldError::invalid(field, value.cloned().unwrap_or_default(), detail)
-            })
+        let (reason, not_allowed) = self.admission.not_allowed(wanted, stored)?;
+        let (field, value) = pods.blamed(&self.new.spec);
+        let detail = match pods {
+            Pods::Counted(_) => not_allowed,
+            Pods::Derived { .. } => format!("gives {wanted} pods, which {not_allowed}"),
+        };
+        let value = value.cloned().unwrap_or_default();
+        Some((reason, FieldError::invalid(field, value, detail)))
     }
 
     /// An error if the resource newly gets a Service and its name is not valid for one. An empty name
@@ -105,43 +102,36 @@ impl Write<'_> {
         convert_spec(kind, version, self.other(), spec.clone(), data).spec
     }
 
-    /// Errors in the annotation's fields of the other version that the old object did not have. In
+    /// An error in the annotation's fields of the other version that the old object did not have. In
     /// the schema of this version the annotation is only a string.
-    fn data_errors(&self) -> Vec<FieldError> {
+    fn data_error(&self) -> Option<FieldError> {
         let data = self.new.data.as_deref();
         let old = self.old.as_ref();
         let old_data = old.and_then(|old| old.data.as_deref());
         if old_data == data {
-            return Vec::new();
+            return None;
         }
         let field = format!(
             "metadata.annotations[{}]",
             self.admission.kind.brand.conversion_data
         );
         if let Some(detail) = self.lost(old_data) {
-            return error(&field, ErrorReason::Required, detail)
-                .into_iter()
-                .collect();
+            return error(&field, ErrorReason::Required, detail);
         }
         let length = data.map_or(0, str::len);
         if length > DATA_LIMIT_BYTES && length > old_data.map_or(0, str::len) {
             let detail = format!("may not be more than {DATA_LIMIT_BYTES} bytes");
-            return error(&field, ErrorReason::TooLong, detail)
-                .into_iter()
-                .collect();
+            return error(&field, ErrorReason::TooLong, detail);
         }
         let other = self.other();
-        let mut known = other.validate(&self.in_other(&self.new.spec, None));
-        if let Some(old) = old {
-            known.extend(other.validate(&self.in_other(&old.spec, old_data)));
-        }
-        let errors = other.validate(&self.in_other(&self.new.spec, data));
-        let errors = errors.into_iter().filter(|error| !known.contains(error));
-        let errors = errors.filter_map(|it| {
-            let detail = format!("{} of {}: {}", it.field, other.name, it.body());
-            error(&field, ErrorReason::Invalid, detail)
-        });
-        errors.collect()
+        let validated = |resource: &Resource<'_>, data| {
+            other.validate(&self.in_other(&resource.spec, data)).err()
+        };
+        let invalid = validated(&self.new, data)?;
+        let is_known = validated(&self.new, None).as_ref() == Some(&invalid)
+            || old.and_then(|old| validated(old, old_data)).as_ref() == Some(&invalid);
+        let detail = format!("{} of {}: {}", invalid.field, other.name, invalid.body());
+        error(&field, ErrorReason::Invalid, detail).filter(|_| !is_known)
     }
 
     /// What a write loses, and what to do instead. An object that was not read first, as in a `kubectl
