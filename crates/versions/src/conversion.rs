@@ -14,9 +14,7 @@ use thiserror::Error;
 
 pub use omitted::OMITTED;
 pub use omitted::reject_writes;
-pub use spec::{
-    ConvertedSpec, DATA_LIMIT_BYTES, MOST_VALUES, convert_spec, data_for, hub_spec, other,
-};
+pub use spec::{MOST_VALUES, convert_spec, data_for, hub_spec, other};
 pub use text::{ConvertedText, convert_into};
 
 use super::kind::{Kind, Version};
@@ -25,11 +23,8 @@ use super::raw::Members;
 
 /// The input is not an object of the kind, or its spec could not have been stored.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("cannot convert a {kind}{problem}")]
-pub struct ConversionError {
-    kind: &'static str,
-    problem: String,
-}
+#[error("cannot convert a {0}")]
+pub struct ConversionError(String);
 
 /// A converted object.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,10 +44,8 @@ pub struct Converted {
 /// stored. The content of status and metadata never causes an error.
 pub fn convert(kind: &Kind, object: Value, to: &Version) -> Result<Converted, ConversionError> {
     let text = object.to_string();
-    let members = Members::of(&text).map_err(|error| ConversionError {
-        kind: kind.kind,
-        problem: format!(": {error}"),
-    })?;
+    let members =
+        Members::of(&text).map_err(|error| ConversionError(format!("{}: {error}", kind.kind)))?;
     let mut out = Vec::new();
     let ConvertedText { data_left_out, .. } = convert_into(&mut out, kind, members, to)?;
     Ok(Converted {

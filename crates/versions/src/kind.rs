@@ -168,23 +168,17 @@ impl Version {
     /// # Errors
     /// The first rule that it violates.
     pub fn validate(&self, spec: &Value) -> Result<(), FieldError> {
-        let error = |field, reason, value, detail| FieldError {
-            field,
-            reason,
-            value,
-            detail,
-        };
-        let whole = || "spec".to_owned();
         if spec.is_null() {
-            return Err(error(whole(), ErrorReason::Required, None, String::new()));
+            let mut absent = FieldError::invalid("spec", None, String::new());
+            absent.reason = ErrorReason::Required;
+            return Err(absent);
         }
         if self.pods.wanted(spec).is_some_and(|wanted| wanted < 0) {
             let (field, value) = self.pods.blamed(spec);
             let detail = NotAllowed::Negative.to_string();
-            return Err(error(field, ErrorReason::Invalid, value.cloned(), detail));
+            return Err(FieldError::invalid(field, value.cloned(), detail));
         }
-        let read = (self.read)(spec);
-        read.map_err(|problem| error(whole(), ErrorReason::Invalid, None, problem.to_string()))
+        (self.read)(spec).map_err(|error| FieldError::invalid("spec", None, error.to_string()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! JSON objects of which only some members are parsed: the others stay text and cost one pass. Limits what
 //! reading a text can take in memory. Does not interpret the members.
 
-use std::borrow::{Borrow, Cow};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -19,27 +19,15 @@ pub const ANNOTATIONS_LIMIT_BYTES: usize = 256 * 1024;
 const MOST_MEMBERS: usize = ANNOTATIONS_LIMIT_BYTES / 4;
 
 /// A string that borrows from its source if possible.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(Deserialize)]
 #[serde(transparent)]
-pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
-
-impl<'a> From<&'a str> for Text<'a> {
-    fn from(text: &'a str) -> Self {
-        Self(text.into())
-    }
-}
-
-impl Borrow<str> for Text<'_> {
-    fn borrow(&self) -> &str {
-        &self.0
-    }
-}
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The members of an object, as text. If a name occurs twice, the last one counts, as in
 /// `serde_json::Value` and in Go.
 #[derive(Debug, Default, Serialize)]
 #[serde(transparent)]
-pub struct Members<'a>(pub BTreeMap<Text<'a>, &'a RawValue>);
+pub struct Members<'a>(pub BTreeMap<Cow<'a, str>, &'a RawValue>);
 
 impl<'a> Members<'a> {
     /// The members of the object that `text` is.
@@ -66,9 +54,9 @@ impl<'a> Members<'a> {
 
     /// Bytes of the names and of the content of those that are strings, without the member `other`.
     pub fn bytes_beside(&self, other: &str) -> usize {
-        let members = self.0.iter().filter(|(Text(name), _)| name != other);
+        let members = self.0.iter().filter(|(name, _)| *name != other);
         members
-            .map(|(Text(name), value)| name.len() + text(value.get()).map_or(0, |it| it.len()))
+            .map(|(name, value)| name.len() + text(value.get()).map_or(0, |it| it.len()))
             .sum()
     }
 }
@@ -90,7 +78,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
         let mut members = BTreeMap::new();
-        while let Some((name, value)) = map.next_entry()? {
+        while let Some((Text(name), value)) = map.next_entry()? {
             members.insert(name, value);
             if members.len() > MOST_MEMBERS {
                 return Err(A::Error::custom("too many members in one object"));
@@ -113,45 +101,35 @@ pub(crate) fn json(value: &(impl Serialize + ?Sized)) -> Box<RawValue> {
     to_raw_value(value).unwrap_or_default()
 }
 
-/// What a JSON text contains. Counted without parsing, since a tree takes many times the memory of its text.
-/// Exact up to the first syntax error, where a parser stops.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size {
-    /// Values at any depth. An empty list or object counts as two.
-    pub values: usize,
-    /// Lists and objects that are open at a time.
-    pub depth: usize,
-}
-
-impl Size {
-    /// The size of `json`.
-    pub fn of(json: &str) -> Self {
-        let (mut values, mut depth, mut open) = (1, 0, 0_usize);
-        let (mut in_string, mut escaped) = (false, false);
-        for byte in json.bytes() {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = in_string,
-                b'"' => in_string = !in_string,
-                _ if in_string => {}
-                b'[' | b'{' => {
-                    values += 1;
-                    open += 1;
-                    depth = depth.max(open);
-                }
-                b']' | b'}' => open = open.saturating_sub(1),
-                b',' => values += 1,
-                _ => {}
-            }
-        }
-        Self { values, depth }
-    }
-}
-
 /// Returns true only if `text` holds at most `limit` values.
 pub fn has_at_most(limit: usize, text: &str) -> bool {
     // Every value except the first follows a byte of its own.
-    text.len() <= limit || Size::of(text).values <= limit
+    text.len() <= limit || values_and_depth(text).0 <= limit
+}
+
+/// The number of values in `json`, where an empty list or object counts as two, and of the lists and objects
+/// that are open at a time. Counted without parsing, since a tree takes many times the memory of its text.
+/// Exact up to the first syntax error, where a parser stops.
+pub fn values_and_depth(json: &str) -> (usize, usize) {
+    let (mut values, mut depth, mut open) = (1, 0, 0_usize);
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_string,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'[' | b'{' => {
+                values += 1;
+                open += 1;
+                depth = depth.max(open);
+            }
+            b']' | b'}' => open = open.saturating_sub(1),
+            b',' => values += 1,
+            _ => {}
+        }
+    }
+    (values, depth)
 }
 
 #[cfg(test)]
@@ -201,7 +179,7 @@ mod tests {
             ("[[[", 3),
             ("]]]]", 0),
         ] {
-            assert_eq!(Size::of(json).depth, depth, "{json}");
+            assert_eq!(values_and_depth(json).1, depth, "{json}");
         }
     }
 

@@ -50,12 +50,12 @@ impl ErrorReason {
 }
 
 impl FieldError {
-    /// An error that shows the invalid value.
-    pub fn invalid(field: impl Into<String>, value: Value, detail: String) -> Self {
+    /// An error of the type [`ErrorReason::Invalid`].
+    pub fn invalid(field: impl Into<String>, value: Option<Value>, detail: String) -> Self {
         Self {
             field: field.into(),
             reason: ErrorReason::Invalid,
-            value: Some(value),
+            value,
             detail,
         }
     }

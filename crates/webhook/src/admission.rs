@@ -147,7 +147,7 @@ impl Admission {
         let Some((reason, detail)) = self.not_allowed(wanted, stored) else {
             return Ok(());
         };
-        let error = FieldError::invalid("spec.replicas", wanted.into(), detail);
+        let error = FieldError::invalid("spec.replicas", Some(wanted.into()), detail);
         Err(invalid(["autoscaling", "Scale", name], (reason, error)))
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::answer::beginning_of;
-use quartet_versions::raw::{Members, Size};
+use quartet_versions::raw::{Members, values_and_depth};
 
 /// Maximum bytes of a uid, which every answer contains. The API server's uids have 36.
 const MOST_UID: usize = 256;
@@ -21,7 +21,7 @@ pub(super) fn parse<'a>(
     [api_version, kind]: [&str; 2],
 ) -> Result<(Cow<'a, str>, Members<'a>), String> {
     let body = str::from_utf8(body).map_err(|_| "the body is not UTF-8")?;
-    if body.len() > MOST_UNCHECKED && Size::of(body).depth > MOST_NESTED {
+    if body.len() > MOST_UNCHECKED && values_and_depth(body).1 > MOST_NESTED {
         let message = format!("the body is nested more than {MOST_NESTED} levels deep");
         return Err(message);
     }

@@ -10,7 +10,7 @@ use axum::body::HttpBody as _;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::routing::post;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::field::Empty;
@@ -18,8 +18,8 @@ use tracing::{Instrument as _, info_span};
 
 use super::admission::{self, Admission};
 use super::answer::Answer;
-use super::body::{self, Received};
-use super::metrics::{Metrics, UNKNOWN};
+use super::body;
+use super::metrics::Metrics;
 use super::{conversion, paths, review};
 use crate::limits::{ADMISSION_BODY, CALL_BYTES, CONVERSION_BODY, CONVERSION_SHARES};
 use crate::log_limit::LogLimit;
@@ -28,7 +28,6 @@ use quartet_http::TRACES;
 use quartet_http::bounded::shortened;
 use quartet_http::metric::Counted;
 use quartet_versions::Kind;
-use quartet_versions::conversion::other;
 
 /// Bodies of at least this size are handled on a blocking thread: they take a millisecond, which would
 /// delay the other tasks of this thread.
@@ -60,34 +59,26 @@ impl Handlers {
     /// The endpoints of `kinds`: one for the admission of each version, and one for all conversions.
     /// `max_replicas` is the maximum number of pods per resource, 0 for no limit.
     pub fn new(kinds: &[&'static Kind], max_replicas: u32, metrics: &Metrics) -> Self {
-        let mut tasks = Vec::new();
-        for &kind in kinds {
-            for version in [&kind.spoke, &kind.hub] {
-                // A rate over a series that does not exist yet misses its first increment.
-                let (to, from) = (version.name, other(kind, version));
-                metrics.converted([kind.kind, UNKNOWN, to], "failure");
-                metrics.data_left_out([kind.kind, from.name, to]);
-                let admission = Admission {
-                    kind,
-                    version,
-                    max_replicas,
-                };
-                tasks.push((paths::validate(kind, version), Task::Admit(admission)));
-            }
-        }
-        tasks.push((paths::CONVERT.to_owned(), Task::Convert(kinds.to_vec())));
+        let versions = kinds
+            .iter()
+            .flat_map(|&kind| [(kind, &kind.spoke), (kind, &kind.hub)]);
+        let admissions = versions.map(|(kind, version)| {
+            let admission = Admission {
+                kind,
+                version,
+                max_replicas,
+            };
+            (paths::validate(kind, version), Task::Admit(admission))
+        });
+        let conversion = (paths::CONVERT.to_owned(), Task::Convert(kinds.to_vec()));
         let memory = Arc::new(Semaphore::new(CALL_BYTES));
-        let endpoints = tasks.into_iter().map(|(path, task)| {
-            for code in [200, 500, 503] {
-                metrics.requests(&path, code);
-            }
-            metrics.latency(&path);
-            metrics.in_flight(&path);
+        let endpoints = admissions.chain([conversion]).map(|(path, task)| {
+            let (metrics, memory) = (metrics.clone(), Arc::clone(&memory));
             Arc::new(Endpoint {
                 path,
                 task,
-                metrics: metrics.clone(),
-                memory: Arc::clone(&memory),
+                metrics,
+                memory,
             })
         });
         Self {
@@ -139,7 +130,7 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Answer {
         };
         let body = request.into_body();
         match body::read(&endpoint.memory, body, declared, limit, shares).await {
-            Ok(received) => answer(&endpoint, received).await,
+            Ok((text, memory)) => answer(&endpoint, text, memory).await,
             Err(rejection) => rejection,
         }
     };
@@ -159,8 +150,11 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Answer {
 }
 
 /// The answer to a body.
-async fn answer(endpoint: &Arc<Endpoint>, received: Received) -> Answer {
-    let Received { text, memory } = received;
+async fn answer(
+    endpoint: &Arc<Endpoint>,
+    text: Vec<u8>,
+    memory: Option<OwnedSemaphorePermit>,
+) -> Answer {
     if text.len() < LARGE_BODY {
         return endpoint.answer(&text).holding(memory);
     }

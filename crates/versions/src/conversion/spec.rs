@@ -7,10 +7,6 @@ use super::omitted::OMITTED_MAPPING;
 use crate::kind::{Kind, Version};
 use crate::raw::has_at_most;
 
-/// Largest size of the data of one object, which leaves room for other annotations. The bounds of
-/// the schemas keep the data below it; a test adds them up.
-pub const DATA_LIMIT_BYTES: usize = 32 * 1024;
-
 /// Largest number of values in one spec; the data of the annotation, which contains one object more than
 /// the spec, may have one more. The schemas allow half as
 /// many (a test counts them); trees of this many take at most 0.4 MB, the largest of nested objects.
@@ -25,7 +21,7 @@ pub fn hub_spec(kind: &Kind, from: &Version, spec: &Value, annotations: Option<&
     let data = annotations
         .and_then(|annotations| annotations.get(kind.brand.conversion_data))
         .and_then(Value::as_str);
-    convert_spec(kind, from, &kind.hub, spec.clone(), data).spec
+    convert_spec(kind, from, &kind.hub, spec.clone(), data).0
 }
 
 /// The version of `kind` that is not `version`.
@@ -36,27 +32,18 @@ pub fn other<'a>(kind: &'a Kind, version: &Version) -> &'a Version {
     }
 }
 
-/// A spec, and the text of the annotation that belongs to it.
-#[derive(Debug)]
-pub struct ConvertedSpec {
-    /// The spec.
-    pub spec: Value,
-    /// `None` if its version has all the fields.
-    pub data: Option<String>,
-}
-
 /// Converts `spec` from version `from` to `to`, and restores what an earlier conversion put into
-/// `data`.
+/// `data`. Returns it with the text of the annotation that belongs to it, if `to` does not have all the fields.
 pub fn convert_spec(
     kind: &Kind,
     from: &Version,
     to: &Version,
     spec: Value,
     data: Option<&str>,
-) -> ConvertedSpec {
+) -> (Value, Option<String>) {
     let Value::Object(mut spec) = spec else {
         // Nothing to convert: an absent spec is the same in every version.
-        return ConvertedSpec { spec, data: None };
+        return (spec, None);
     };
     let from_spoke = from.name == kind.spoke.name;
     let paths = || {
@@ -84,10 +71,7 @@ pub fn convert_spec(
     }
     let remainder = spec;
     let data = (!remainder.is_empty()).then(|| json!({from.name: remainder}).to_string());
-    ConvertedSpec {
-        spec: Value::Object(converted),
-        data,
-    }
+    (Value::Object(converted), data)
 }
 
 /// The data in `text` for version `to`. `None` if the text is not ours, or is for the other

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::ConversionError;
 use super::omitted::OMITTED;
-use super::spec::{ConvertedSpec, MOST_VALUES, convert_spec};
+use super::spec::{MOST_VALUES, convert_spec};
 use crate::kind::{Kind, Version};
 use crate::raw::{ANNOTATIONS_LIMIT_BYTES, Members, has_at_most, json, text};
 
@@ -59,8 +59,7 @@ pub fn convert_into(
         if let Some(spec) = members.json("spec").filter(|spec| spec.starts_with('{')) {
             let spec = parse(kind, spec)?;
             let old_data = old_data.and_then(|data| text(data.get()));
-            let ConvertedSpec { mut spec, data } =
-                convert_spec(kind, from, to, spec, old_data.as_deref());
+            let (mut spec, data) = convert_spec(kind, from, to, spec, old_data.as_deref());
             if let Some(data) = data {
                 let needed = ours.len() + data.len();
                 match &mut annotations {
@@ -109,12 +108,10 @@ fn version_of_object<'k>(
     let api_version = members.text("apiVersion").unwrap_or_default();
     let (group, version) = api_version.split_once('/').unwrap_or_default();
     let version = kind.version(version).filter(|_| group == kind.group);
-    version.ok_or_else(|| ConversionError {
-        kind: kind.kind,
-        problem: format!(
-            " from apiVersion {api_version:?}: not a version of {}",
-            kind.kind
-        ),
+    version.ok_or_else(|| {
+        let kind = kind.kind;
+        let problem = format!("{kind} from apiVersion {api_version:?}: not a version of {kind}");
+        ConversionError(problem)
     })
 }
 
@@ -125,8 +122,7 @@ fn parse(kind: &Kind, spec: &str) -> Result<Value, ConversionError> {
         true => serde_json::from_str(spec).map_err(|error| error.to_string()),
         false => Err(format!("more than {MOST_VALUES} values")),
     };
-    parsed.map_err(|problem| ConversionError {
-        kind: kind.kind,
-        problem: format!(": cannot read its spec: {problem}"),
+    parsed.map_err(|problem| {
+        ConversionError(format!("{}: cannot read its spec: {problem}", kind.kind))
     })
 }

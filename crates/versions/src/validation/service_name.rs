@@ -15,9 +15,9 @@ pub fn service_name_error(name: &str) -> Option<FieldError> {
         && name
             .bytes()
             .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
-    let value = || Value::from(shortened(name));
+    let value = Some(Value::from(shortened(name)));
     let message = SERVICE_NAME_MESSAGE.to_owned();
-    (!is_label).then(|| FieldError::invalid("metadata.name", value(), message))
+    (!is_label).then(|| FieldError::invalid("metadata.name", value, message))
 }
 
 /// Whether the name of a resource must be valid for a Service.

@@ -8,9 +8,7 @@ use serde_json::{Value, json};
 use super::object::Object;
 use super::{Admission, Rejected};
 use quartet_versions::Version;
-use quartet_versions::conversion::{
-    self, ANNOTATIONS_LIMIT_BYTES, DATA_LIMIT_BYTES, convert_spec, data_for,
-};
+use quartet_versions::conversion::{self, ANNOTATIONS_LIMIT_BYTES, convert_spec, data_for};
 use quartet_versions::replicas::Pods;
 use quartet_versions::validation::{ErrorReason, FieldError, service_name_error};
 
@@ -27,16 +25,6 @@ pub(super) struct Resource<'a> {
     object: Object<'a>,
     spec: Value,
     data: Option<Cow<'a, str>>,
-}
-
-/// An error that does not show the value.
-fn error(field: &str, reason: ErrorReason, detail: String) -> Option<FieldError> {
-    Some(FieldError {
-        field: field.to_owned(),
-        reason,
-        value: None,
-        detail,
-    })
 }
 
 impl<'a> Resource<'a> {
@@ -70,8 +58,7 @@ impl Write<'_> {
             Pods::Counted(_) => not_allowed,
             Pods::Derived { .. } => format!("gives {wanted} pods, which {not_allowed}"),
         };
-        let value = value.cloned().unwrap_or_default();
-        Some((reason, FieldError::invalid(field, value, detail)))
+        Some((reason, FieldError::invalid(field, value.cloned(), detail)))
     }
 
     /// An error if the resource newly gets a Service and its name is not valid for one. An empty name
@@ -99,7 +86,7 @@ impl Write<'_> {
     /// The spec in the other version, with the fields that `data` keeps.
     fn in_other(&self, spec: &Value, data: Option<&str>) -> Value {
         let Admission { kind, version, .. } = self.admission;
-        convert_spec(kind, version, self.other(), spec.clone(), data).spec
+        convert_spec(kind, version, self.other(), spec.clone(), data).0
     }
 
     /// An error in the annotation's fields of the other version that the old object did not have. In
@@ -116,12 +103,9 @@ impl Write<'_> {
             self.admission.kind.brand.conversion_data
         );
         if let Some(detail) = self.lost(old_data) {
-            return error(&field, ErrorReason::Required, detail);
-        }
-        let length = data.map_or(0, str::len);
-        if length > DATA_LIMIT_BYTES && length > old_data.map_or(0, str::len) {
-            let detail = format!("may not be more than {DATA_LIMIT_BYTES} bytes");
-            return error(&field, ErrorReason::TooLong, detail);
+            let mut error = FieldError::invalid(field, None, detail);
+            error.reason = ErrorReason::Required;
+            return Some(error);
         }
         let other = self.other();
         let validated = |resource: &Resource<'_>, data| {
@@ -131,7 +115,7 @@ impl Write<'_> {
         let is_known = validated(&self.new, None).as_ref() == Some(&invalid)
             || old.and_then(|old| validated(old, old_data)).as_ref() == Some(&invalid);
         let detail = format!("{} of {}: {}", invalid.field, other.name, invalid.body());
-        error(&field, ErrorReason::Invalid, detail).filter(|_| !is_known)
+        (!is_known).then(|| FieldError::invalid(field, None, detail))
     }
 
     /// What a write loses, and what to do instead. An object that was not read first, as in a `kubectl
@@ -158,58 +142,50 @@ impl Write<'_> {
         })
     }
 
-    /// Bytes of the annotation that the other version needs for the fields of `spec`, if any, and of
-    /// all annotations of `object` with it.
-    fn needed(&self, spec: &Value, object: &Object<'_>) -> Option<(usize, usize)> {
+    /// Bytes of the annotation that the other version needs for the fields of `spec`, and of all annotations of
+    /// `object` with it; 0 if it needs none.
+    fn needed(&self, spec: &Value, object: &Object<'_>) -> (usize, usize) {
         let Admission { kind, version, .. } = self.admission;
-        let converted = convert_spec(kind, version, self.other(), spec.clone(), None);
-        let data = converted.data?.len();
+        let (_, data) = convert_spec(kind, version, self.other(), spec.clone(), None);
         let name = kind.brand.conversion_data;
-        let all = name.len() + data + object.annotations().bytes_beside(name);
-        Some((data, all))
+        let all = |data| name.len() + data + object.annotations().bytes_beside(name);
+        data.map_or((0, 0), |data| (data.len(), all(data.len())))
     }
 
     /// An error for fields of the other version that do not fit into the annotations, or have been dropped
     /// because they did not: with field managers in both versions, the API server converts the object of a
     /// server-side apply to the other version and back, and fields that do not fit are lost before admission.
     fn room_error(&self) -> Option<FieldError> {
-        let new = self.needed(&self.new.spec, &self.new.object);
-        let (data, all) = new.unwrap_or_default();
-        let old = self.old.as_ref();
-        let needed_before = old.and_then(|old| self.needed(&old.spec, &old.object));
-        let (old_data, old_all) = needed_before.unwrap_or_default();
-        let annotations = "metadata.annotations";
-        if data > DATA_LIMIT_BYTES && data > old_data {
-            let detail = format!(
-                "the fields that other versions lack may not be more than {DATA_LIMIT_BYTES} bytes"
-            );
-            return error("spec", ErrorReason::TooLong, detail);
-        }
         let other = self.other();
-        if all > ANNOTATIONS_LIMIT_BYTES && all > old_all {
-            let detail = format!(
+        let (data, all) = self.needed(&self.new.spec, &self.new.object);
+        let old = self.old.as_ref();
+        let (_, all_before) = old.map_or((0, 0), |old| self.needed(&old.spec, &old.object));
+        let detail = if all > ANNOTATIONS_LIMIT_BYTES && all > all_before {
+            format!(
                 "may not be more than {ANNOTATIONS_LIMIT_BYTES} bytes, with the {data} bytes that \
                  {} needs for fields of the spec: remove at least {} bytes of annotations",
                 other.name,
                 all - ANNOTATIONS_LIMIT_BYTES
-            );
-            return error(annotations, ErrorReason::TooLong, detail);
-        }
-        let old = old?;
-        let (before, all) = self.needed(&old.spec, &self.new.object)?;
-        let other_version = self.admission.kind.api_version(other);
-        if all <= ANNOTATIONS_LIMIT_BYTES
-            || data >= before
-            || !old.object.has_field_manager_in(&other_version)
-        {
-            return None;
-        }
-        let detail = format!(
-            "fields of the spec that {} lacks have no room beside the annotations and would be \
-             lost: remove at least {} bytes of annotations first",
-            other.name,
-            all - ANNOTATIONS_LIMIT_BYTES
-        );
-        error(annotations, ErrorReason::TooLong, detail)
+            )
+        } else {
+            let old = old?;
+            let (data_before, all) = self.needed(&old.spec, &self.new.object);
+            let other_version = self.admission.kind.api_version(other);
+            if all <= ANNOTATIONS_LIMIT_BYTES
+                || data >= data_before
+                || !old.object.has_field_manager_in(&other_version)
+            {
+                return None;
+            }
+            format!(
+                "fields of the spec that {} lacks have no room beside the annotations and would be \
+                 lost: remove at least {} bytes of annotations first",
+                other.name,
+                all - ANNOTATIONS_LIMIT_BYTES
+            )
+        };
+        let mut error = FieldError::invalid("metadata.annotations", None, detail);
+        error.reason = ErrorReason::TooLong;
+        Some(error)
     }
 }
