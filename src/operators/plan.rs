@@ -247,5 +247,5 @@ pub fn replicas_within_limit(
 
 /// A validation error for one field.
 pub fn invalid(field: &str, value: Option<Value>, detail: String) -> ValidationError {
-    ValidationError::Invalid(vec![FieldError::invalid(field, value, detail)])
+    ValidationError::Invalid(vec![FieldError::invalid(field, value.as_ref(), &detail)])
 }

@@ -15,7 +15,7 @@ use thiserror::Error;
 pub use omitted::OMITTED;
 pub use omitted::reject_writes;
 pub use spec::{MOST_VALUES, convert_spec, data_for, hub_spec, other};
-pub use text::{ConvertedText, convert_into};
+pub use text::convert_into;
 
 use super::kind::{Kind, Version};
 pub use super::raw::ANNOTATIONS_LIMIT_BYTES;
@@ -47,7 +47,7 @@ pub fn convert(kind: &Kind, object: Value, to: &Version) -> Result<Converted, Co
     let members =
         Members::of(&text).map_err(|error| ConversionError(format!("{}: {error}", kind.kind)))?;
     let mut out = Vec::new();
-    let ConvertedText { data_left_out, .. } = convert_into(&mut out, kind, members, to)?;
+    let (_, data_left_out) = convert_into(&mut out, kind, members, to)?;
     Ok(Converted {
         object: serde_json::from_slice(&out).unwrap_or_default(),
         data_left_out,

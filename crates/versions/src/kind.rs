@@ -11,7 +11,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::replicas::{NotAllowed, Path, Pods};
-use super::validation::{ErrorReason, FieldError, ServiceName};
+use super::validation::{FieldError, ServiceName};
+use quartet_http::bounded::beginning_of;
+
+/// Longest error of a parser that a message quotes, in bytes.
+const MOST_DETAIL: usize = 1024;
 
 /// The names by which the objects and annotations of one operator are told from those of others. Made by
 /// [`brand!`](crate::brand).
@@ -169,16 +173,16 @@ impl Version {
     /// The first rule that it violates.
     pub fn validate(&self, spec: &Value) -> Result<(), FieldError> {
         if spec.is_null() {
-            let mut absent = FieldError::invalid("spec", None, String::new());
-            absent.reason = ErrorReason::Required;
-            return Err(absent);
+            let message = "Required value".to_owned();
+            return Err(FieldError::new("spec", "FieldValueRequired", message));
         }
         if self.pods.wanted(spec).is_some_and(|wanted| wanted < 0) {
             let (field, value) = self.pods.blamed(spec);
             let detail = NotAllowed::Negative.to_string();
-            return Err(FieldError::invalid(field, value.cloned(), detail));
+            return Err(FieldError::invalid(field, value, &detail));
         }
-        (self.read)(spec).map_err(|error| FieldError::invalid("spec", None, error.to_string()))
+        (self.read)(spec)
+            .map_err(|error| FieldError::invalid("spec", None, &beginning_of(&error, MOST_DETAIL)))
     }
 }
 

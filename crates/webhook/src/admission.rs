@@ -98,9 +98,6 @@ impl Admission {
             true => Some(Object::read(request, "oldObject")?),
             false => None,
         };
-        if old.as_ref().is_some_and(|old| old.is_as(&new)) {
-            return Ok("unchanged");
-        }
         let name = new.name().or(request.text("name")).unwrap_or_default();
         if subresource == "scale" {
             self.check_scale(&name, &new, old.as_ref())?;
@@ -147,7 +144,7 @@ impl Admission {
         let Some((reason, detail)) = self.not_allowed(wanted, stored) else {
             return Ok(());
         };
-        let error = FieldError::invalid("spec.replicas", Some(wanted.into()), detail);
+        let error = FieldError::invalid("spec.replicas", Some(&wanted.into()), &detail);
         Err(invalid(["autoscaling", "Scale", name], (reason, error)))
     }
 
@@ -176,7 +173,7 @@ fn invalid(
     let quoted = bounded::beginning_of(&format_args!("{name:?}"), MOST_QUOTED);
     let message = format!("{kind}.{group} {quoted} is invalid: {error}");
     let cause = json!({
-        "reason": error.reason.as_str(), "message": error.body(), "field": shortened(&error.field),
+        "reason": error.reason, "message": error.message, "field": shortened(&error.field),
     });
     let details = json!({"group": group, "kind": kind, "name": shortened(name), "causes": [cause]});
     let status = json!({

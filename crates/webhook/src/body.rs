@@ -41,26 +41,27 @@ pub(super) async fn read(
     limit: usize,
     shares: usize,
 ) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Answer> {
-    let Some(declared) = declared else {
-        let message = "a body must declare its length";
-        return Err(Answer::rejection(StatusCode::LENGTH_REQUIRED, message));
+    let rejected = |status, message: &str| Err(Answer::rejection(status, message));
+    let Some(length) = declared.and_then(|length| usize::try_from(length).ok()) else {
+        return rejected(
+            StatusCode::LENGTH_REQUIRED,
+            "a body must declare its length",
+        );
     };
-    let length = usize::try_from(declared).unwrap_or(usize::MAX);
     if length > limit {
         let message = format!("the body has more than {limit} bytes");
-        return Err(Answer::rejection(StatusCode::PAYLOAD_TOO_LARGE, &message));
+        return rejected(StatusCode::PAYLOAD_TOO_LARGE, &message);
     }
+    let mut permit = None;
     let needed = needed(length, shares);
-    let memory = if needed > FREE_BYTES {
-        let permit = Arc::clone(memory).acquire_many_owned(needed as u32);
-        let Ok(Ok(permit)) = timeout(MEMORY_TIMEOUT, permit).await else {
+    if needed > FREE_BYTES {
+        let acquired = Arc::clone(memory).acquire_many_owned(needed as u32);
+        let Ok(Ok(acquired)) = timeout(MEMORY_TIMEOUT, acquired).await else {
             let message = "too many large requests at a time; try again";
-            return Err(Answer::rejection(StatusCode::SERVICE_UNAVAILABLE, message));
+            return rejected(StatusCode::SERVICE_UNAVAILABLE, message);
         };
-        Some(permit)
-    } else {
-        None
-    };
+        permit = Some(acquired);
+    }
     let mut text = Vec::with_capacity(length);
     let mut pieces = body.into_data_stream();
     let whole = async {
@@ -71,14 +72,14 @@ pub(super) async fn read(
         Ok::<_, axum::Error>(())
     };
     match timeout(BODY_TIMEOUT, whole).await {
-        Ok(Ok(())) => Ok((text, memory)),
+        Ok(Ok(())) => Ok((text, permit)),
         Ok(Err(error)) => {
             let message = format!("cannot read the body: {error}");
-            Err(Answer::rejection(StatusCode::BAD_REQUEST, &message))
+            rejected(StatusCode::BAD_REQUEST, &message)
         }
         Err(_) => {
             let message = format!("the body takes more than {} s", BODY_TIMEOUT.as_secs());
-            Err(Answer::rejection(StatusCode::REQUEST_TIMEOUT, &message))
+            rejected(StatusCode::REQUEST_TIMEOUT, &message)
         }
     }
 }

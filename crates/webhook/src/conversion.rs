@@ -25,7 +25,7 @@ use crate::limits::OBJECT_BYTES;
 use crate::log_limit::LogLimit;
 use quartet_http::bounded::shortened;
 use quartet_versions::Kind;
-use quartet_versions::conversion::{ConvertedText, convert_into};
+use quartet_versions::conversion::convert_into;
 use quartet_versions::raw::Members;
 
 /// apiVersion and kind of the reviews.
@@ -117,29 +117,25 @@ impl Work<'_> {
 
     fn convert(&mut self, object: &str, desired: &str) -> Result<(), String> {
         static LEFT_OUT: LogLimit = LogLimit::new();
-        let members = Members::of(object).map_err(|error| beginning_of(&error));
-        let name = members
-            .as_ref()
-            .ok()
-            .and_then(|members| members.text("kind"));
-        let name = name.unwrap_or_default();
+        let in_place = |message| format!("{}: {message}", place(object));
+        let members = Members::of(object).map_err(|error| in_place(beginning_of(&error)))?;
+        let name = members.text("kind").unwrap_or_default();
         let (group, version) = desired.split_once('/').unwrap_or(("", desired));
-        let mut kinds = self.kinds.iter().copied();
+        let mut kinds = self.kinds.iter();
         let kind = kinds.find(|kind| kind.group == group && kind.kind == name);
-        let to = kind.and_then(|kind| kind.version(version));
-        let converted = members.and_then(|members| match (kind, to) {
-            (Some(_), Some(_)) if object.len() > OBJECT_BYTES => {
-                Err(format!("the object has more than {OBJECT_BYTES} bytes"))
-            }
-            (Some(kind), Some(to)) => {
-                convert_into(&mut self.out, kind, members, to).map_err(|error| beginning_of(&error))
-            }
-            _ => Err(format!(
+        let Some((kind, to)) = kind.and_then(|kind| Some((kind, kind.version(version)?))) else {
+            let unknown = [UNKNOWN; 3];
+            self.metrics.converted(unknown, "failure").inc();
+            return Err(in_place(format!(
                 "cannot convert a {:?} to {:?}: not a kind and version of this operator",
                 shortened(&name),
                 shortened(desired)
-            )),
-        });
+            )));
+        };
+        let converted = match object.len() <= OBJECT_BYTES {
+            true => convert_into(&mut self.out, kind, members, to).map_err(|it| beginning_of(&it)),
+            false => Err(format!("the object has more than {OBJECT_BYTES} bytes")),
+        };
         let converted = match converted {
             Ok(_) if self.out.len() > self.limit => Err(format!(
                 "the answer would be too long: it may have {} bytes; ask for fewer objects at a time",
@@ -147,27 +143,17 @@ impl Work<'_> {
             )),
             converted => converted,
         };
-        let kind = kind.map_or(UNKNOWN, |kind| kind.kind);
-        let to = to.map_or(UNKNOWN, |to| to.name);
-        let ConvertedText {
-            from,
-            data_left_out,
-        } = converted.map_err(|message| {
-            let failed = [kind, UNKNOWN, to];
-            self.metrics.converted(failed, "failure").inc();
-            format!("{}: {message}", place(object))
+        let (kind, to) = (kind.kind, to.name);
+        let (from, data_left_out) = converted.map_err(|message| {
+            self.metrics.converted([kind, UNKNOWN, to], "failure").inc();
+            in_place(message)
         })?;
         self.metrics.converted([kind, from, to], "success").inc();
         if data_left_out {
             self.metrics.data_left_out([kind, from, to]).inc();
             if let Some(omitted) = LEFT_OUT.admit() {
-                tracing::warn!(
-                    object = place(object),
-                    from,
-                    to,
-                    omitted,
-                    "the annotations have no room for the fields that the version lacks"
-                );
+                let message = "the annotations have no room for the fields that the version lacks";
+                tracing::warn!(object = place(object), from, to, omitted, message);
             }
         }
         Ok(())

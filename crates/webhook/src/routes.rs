@@ -19,7 +19,7 @@ use tracing::{Instrument as _, info_span};
 use super::admission::{self, Admission};
 use super::answer::Answer;
 use super::body;
-use super::metrics::Metrics;
+use super::metrics::{Metrics, UNKNOWN};
 use super::{conversion, paths, review};
 use crate::limits::{ADMISSION_BODY, CALL_BYTES, CONVERSION_BODY, CONVERSION_SHARES};
 use crate::log_limit::LogLimit;
@@ -28,6 +28,7 @@ use quartet_http::TRACES;
 use quartet_http::bounded::shortened;
 use quartet_http::metric::Counted;
 use quartet_versions::Kind;
+use quartet_versions::conversion::other;
 
 /// Bodies of at least this size are handled on a blocking thread: they take a millisecond, which would
 /// delay the other tasks of this thread.
@@ -63,6 +64,10 @@ impl Handlers {
             .iter()
             .flat_map(|&kind| [(kind, &kind.spoke), (kind, &kind.hub)]);
         let admissions = versions.map(|(kind, version)| {
+            // A rate over a series that does not exist yet misses its first increment.
+            let (to, from) = (version.name, other(kind, version).name);
+            metrics.converted([kind.kind, UNKNOWN, to], "failure");
+            metrics.data_left_out([kind.kind, from, to]);
             let admission = Admission {
                 kind,
                 version,
@@ -74,6 +79,9 @@ impl Handlers {
         let memory = Arc::new(Semaphore::new(CALL_BYTES));
         let endpoints = admissions.chain([conversion]).map(|(path, task)| {
             let (metrics, memory) = (metrics.clone(), Arc::clone(&memory));
+            for code in [500, 503] {
+                metrics.requests(&path, code);
+            }
             Arc::new(Endpoint {
                 path,
                 task,
@@ -109,7 +117,9 @@ impl Handlers {
 
 async fn call(endpoint: Arc<Endpoint>, request: Request) -> Answer {
     let began = Instant::now();
-    let _in_flight = Counted::new(endpoint.metrics.in_flight(&endpoint.path));
+    let metrics = &endpoint.metrics;
+    let webhook = [("webhook", endpoint.path.clone())];
+    let _in_flight = Counted::new(metrics.in_flight.get_or_create_owned(&webhook));
     let span = info_span!(
         target: TRACES,
         "webhook call",
@@ -142,9 +152,8 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Answer {
         span.record("otel.status_code", "ERROR");
         span.in_scope(|| endpoint.log_failure(&answer, declared, peer));
     }
-    let metrics = &endpoint.metrics;
     metrics.requests(&endpoint.path, status).inc();
-    let latency = metrics.latency(&endpoint.path);
+    let latency = metrics.latency.get_or_create(&webhook);
     latency.observe(began.elapsed().as_secs_f64());
     answer
 }

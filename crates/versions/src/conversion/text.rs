@@ -9,16 +9,8 @@ use super::spec::{MOST_VALUES, convert_spec};
 use crate::kind::{Kind, Version};
 use crate::raw::{ANNOTATIONS_LIMIT_BYTES, Members, has_at_most, json, text};
 
-/// Result of the conversion of one object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConvertedText {
-    /// The version of the input.
-    pub from: &'static str,
-    /// As in [`super::Converted`].
-    pub data_left_out: bool,
-}
-
-/// Appends the object with these `members`, converted to the version `to`, to `out`.
+/// Appends the object with these `members`, converted to the version `to`, to `out`. Returns the version that it
+/// had, and whether data was left out, as in [`super::Converted`].
 ///
 /// # Errors
 /// The object has no `apiVersion` of this kind, or has a spec that could not have been stored: nested more
@@ -29,7 +21,7 @@ pub fn convert_into(
     kind: &Kind,
     members: Members<'_>,
     to: &Version,
-) -> Result<ConvertedText, ConversionError> {
+) -> Result<(&'static str, bool), ConversionError> {
     // The new texts live as long as the members that refer to them.
     let (api_version, new_spec, new_metadata, new_annotations, new_data, empty);
     let mut members = members;
@@ -94,10 +86,7 @@ pub fn convert_into(
     }
     // Serialization to memory cannot fail.
     let _ = serde_json::to_writer(out, &members);
-    Ok(ConvertedText {
-        from: from.name,
-        data_left_out,
-    })
+    Ok((from.name, data_left_out))
 }
 
 /// The version of an object with these members.

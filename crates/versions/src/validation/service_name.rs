@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::FieldError;
 use crate::limits::LABEL_MAX;
-use quartet_http::bounded::shortened;
 
 /// The error if a Service cannot have `name`. Names of Services are DNS labels (RFC 1035) of at
 /// most 63 characters; names of custom resources may have 253 characters and begin with a digit.
@@ -15,9 +14,8 @@ pub fn service_name_error(name: &str) -> Option<FieldError> {
         && name
             .bytes()
             .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
-    let value = Some(Value::from(shortened(name)));
-    let message = SERVICE_NAME_MESSAGE.to_owned();
-    (!is_label).then(|| FieldError::invalid("metadata.name", value, message))
+    let error = || FieldError::invalid("metadata.name", Some(&name.into()), SERVICE_NAME_MESSAGE);
+    (!is_label).then(error)
 }
 
 /// Whether the name of a resource must be valid for a Service.

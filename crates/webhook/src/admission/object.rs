@@ -38,13 +38,6 @@ impl<'a> Object<'a> {
             && self.members.text("kind").as_deref() == Some(kind.kind)
     }
 
-    /// Whether spec and annotations are equal. Rules apply only to them, and to the name, which is
-    /// immutable.
-    pub(super) fn is_as(&self, other: &Self) -> bool {
-        self.members.json("spec") == other.members.json("spec")
-            && self.metadata.json("annotations") == other.metadata.json("annotations")
-    }
-
     /// The spec; null if there is none.
     pub(super) fn spec(&self) -> Result<Value, Rejected> {
         let spec = self.members.json("spec").unwrap_or("null");

@@ -10,7 +10,7 @@ use super::{Admission, Rejected};
 use quartet_versions::Version;
 use quartet_versions::conversion::{self, ANNOTATIONS_LIMIT_BYTES, convert_spec, data_for};
 use quartet_versions::replicas::Pods;
-use quartet_versions::validation::{ErrorReason, FieldError, service_name_error};
+use quartet_versions::validation::{FieldError, service_name_error};
 
 /// A write of a resource of this operator.
 pub(super) struct Write<'a> {
@@ -58,7 +58,7 @@ impl Write<'_> {
             Pods::Counted(_) => not_allowed,
             Pods::Derived { .. } => format!("gives {wanted} pods, which {not_allowed}"),
         };
-        Some((reason, FieldError::invalid(field, value.cloned(), detail)))
+        Some((reason, FieldError::invalid(field, value, &detail)))
     }
 
     /// An error if the resource newly gets a Service and its name is not valid for one. An empty name
@@ -103,9 +103,8 @@ impl Write<'_> {
             self.admission.kind.brand.conversion_data
         );
         if let Some(detail) = self.lost(old_data) {
-            let mut error = FieldError::invalid(field, None, detail);
-            error.reason = ErrorReason::Required;
-            return Some(error);
+            let message = format!("Required value: {detail}");
+            return Some(FieldError::new(field, "FieldValueRequired", message));
         }
         let other = self.other();
         let validated = |resource: &Resource<'_>, data| {
@@ -114,8 +113,8 @@ impl Write<'_> {
         let invalid = validated(&self.new, data)?;
         let is_known = validated(&self.new, None).as_ref() == Some(&invalid)
             || old.and_then(|old| validated(old, old_data)).as_ref() == Some(&invalid);
-        let detail = format!("{} of {}: {}", invalid.field, other.name, invalid.body());
-        (!is_known).then(|| FieldError::invalid(field, None, detail))
+        let detail = format!("{} of {}: {}", invalid.field, other.name, invalid.message);
+        (!is_known).then(|| FieldError::invalid(field, None, &detail))
     }
 
     /// What a write loses, and what to do instead. An object that was not read first, as in a `kubectl
@@ -184,8 +183,11 @@ impl Write<'_> {
                 all - ANNOTATIONS_LIMIT_BYTES
             )
         };
-        let mut error = FieldError::invalid("metadata.annotations", None, detail);
-        error.reason = ErrorReason::TooLong;
-        Some(error)
+        let message = format!("Too long: {detail}");
+        Some(FieldError::new(
+            "metadata.annotations",
+            "FieldValueTooLong",
+            message,
+        ))
     }
 }
