@@ -87,7 +87,7 @@ impl Subject {
                 Step::Change(fields) => merge(&mut spec, fields.clone()),
                 _ => {}
             }
-            self.operator().kind().hub.validate(&spec).is_empty()
+            self.operator().kind().hub.validate(&spec).is_ok()
         })
     }
 
