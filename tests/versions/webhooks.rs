@@ -1,7 +1,5 @@
-//! How the API server handles the webhooks' responses. The schemas have no lower bounds here, so
-//! that the webhook is the one that rejects.
+//! How the API server handles the webhooks' responses.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use quartet_operator::kinds::memcached;
 use quartet_operator::packaging::{crd, kinds, sample};
 use quartet_versions::replicas::Pods;
@@ -16,30 +14,9 @@ use crate::shared::Shared;
 const MEMCACHED: &Kind = &memcached::KIND;
 const MAX_REPLICAS: u32 = 10;
 
-static ASKED_OFTEN: Shared = Shared::new(without_minimums, MAX_REPLICAS, None);
+static ASKED_OFTEN: Shared = Shared::new(crd::both_versions, MAX_REPLICAS, None);
 /// Tests that count decisions, and those that cause some, run one at a time.
 static TURN: Mutex<()> = Mutex::const_new(());
-
-fn without_minimums(kind: &Kind) -> CustomResourceDefinition {
-    let mut crd = serde_json::to_value(crd::both_versions(kind)).expect("JSON");
-    for version in crd["spec"]["versions"].as_array_mut().expect("versions") {
-        let spec = version.pointer_mut("/schema/openAPIV3Schema/properties/spec");
-        without_minimum(spec.expect("a schema"));
-    }
-    serde_json::from_value(crd).expect("a CRD")
-}
-
-/// Removes every lower bound from a schema.
-fn without_minimum(schema: &mut Value) {
-    match schema {
-        Value::Object(fields) => {
-            fields.remove("minimum");
-            fields.values_mut().for_each(without_minimum);
-        }
-        Value::Array(items) => items.iter_mut().for_each(without_minimum),
-        _ => {}
-    }
-}
 
 /// Returns every version of every kind.
 fn versions() -> impl Iterator<Item = (&'static Kind, &'static Version)> {
@@ -68,19 +45,18 @@ pub(crate) fn number_of_pods<'a>(object: &'a mut Value, version: &Version) -> &'
     object.pointer_mut(&pointer).expect("a number")
 }
 
-/// Returns a sample that only the webhook rejects, and the message. Where there is a scale
-/// subresource, the API server itself rejects a negative number.
+/// Returns a sample with too many pods, which only the webhook rejects, and the message.
 fn wrong(kind: &Kind, version: &Version) -> (Value, String) {
     let mut sample = sample::sample(kind, version).expect("a sample");
     sample["metadata"] = json!({"name": "wrong"});
-    let (number, detail) = match version.pods {
-        Pods::Derived { .. } => (-1, "must be greater than or equal to 0"),
-        Pods::Counted(_) => (
-            11,
-            "must be less than or equal to 10, the operator's limit (--max-replicas)",
-        ),
-    };
+    let number = i64::from(i32::MAX);
     *number_of_pods(&mut sample, version) = json!(number);
+    let limit = "must be less than or equal to 10, the operator's limit (--max-replicas)";
+    let wanted = version.pods.wanted(&sample["spec"]).expect("a number");
+    let detail = match version.pods {
+        Pods::Derived { .. } => format!("gives {wanted} pods, which {limit}"),
+        Pods::Counted(_) => limit.to_owned(),
+    };
     (sample, format!("Invalid value: {number}: {detail}"))
 }
 
