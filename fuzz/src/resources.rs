@@ -6,7 +6,7 @@ use quartet_operator::kinds::DATA_ANNOTATION;
 use quartet_operator::kinds::OPERATORS;
 use quartet_workload::{Operator, Resource};
 use quartet_versions::conversion::hub_spec;
-use quartet_versions::limits::{QUALIFIED_NAME, QUALIFIED_NAME_MAX, VISIBLE, allows};
+use quartet_versions::limits::{QUALIFIED_NAME, QUALIFIED_NAME_MAX, VISIBLE};
 use quartet_versions::{Kind, Version};
 use serde_json::{Map, Value, json};
 
@@ -264,7 +264,7 @@ fn text(
     if pattern != VISIBLE {
         return Ok("m".repeat(length));
     }
-    let characters: Vec<char> = ('!'..='~').filter(|it| allows(pattern, *it)).collect();
+    let characters: Vec<char> = ('!'..='~').collect();
     let mut text = String::new();
     while text.len() < length {
         text.push(*bytes.choose(&characters)?);

@@ -1,8 +1,9 @@
 //! Reviews as an API server sends them, and invalid ones.
 
+use std::collections::HashMap;
+
 use arbitrary::{Result, Unstructured};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::json;
@@ -12,36 +13,18 @@ use crate::resources::{self, Sample};
 pub const ADMISSION: [&str; 2] = ["admission.k8s.io/v1", "AdmissionReview"];
 pub const CONVERSION: [&str; 2] = ["apiextensions.k8s.io/v1", "ConversionReview"];
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Review {
-    api_version: String,
-    kind: String,
-    request: Request,
-}
-
-/// The types of the members decide whether it is a review.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[allow(dead_code, reason = "only their types count")]
-struct Request {
-    uid: String,
-    operation: Option<String>,
-    sub_resource: Option<String>,
-    name: Option<String>,
-    object: Option<IgnoredAny>,
-    old_object: Option<IgnoredAny>,
-    #[serde(rename = "desiredAPIVersion")]
-    desired: Option<String>,
-    objects: Option<IgnoredAny>,
-}
+type Members = HashMap<String, Box<RawValue>>;
 
 /// Returns the UID that a response to this review must have; none if the body is not a review. A UID has 1 to
 /// 256 bytes.
 pub fn uid_in(body: &[u8], form: [&str; 2]) -> Option<String> {
-    let review: Review = serde_json::from_str(std::str::from_utf8(body).ok()?).ok()?;
-    let is_review = [&*review.api_version, &*review.kind] == form;
-    let uid = review.request.uid;
+    let review: Members = serde_json::from_str(std::str::from_utf8(body).ok()?).ok()?;
+    let text = |members: &Members, name: &str| -> Option<String> {
+        serde_json::from_str(members.get(name)?.get()).ok()
+    };
+    let is_review = ["apiVersion", "kind"].map(|name| text(&review, name).unwrap_or_default()) == form;
+    let request: Members = serde_json::from_str(review.get("request")?.get()).ok()?;
+    let uid = text(&request, "uid")?;
     (is_review && (1..=256).contains(&uid.len())).then_some(uid)
 }
 

@@ -4,6 +4,7 @@
 use kube::CustomResource;
 use quartet_versions::limits::{IMAGE_MAX, VISIBLE};
 use quartet_versions::replicas::pods_for;
+use quartet_versions::validation::ServiceName;
 use quartet_versions::{FieldMapping, Kind, Version};
 use quartet_workload::api::status::QpsStatus;
 use quartet_workload::api::workload::PodSecurity;
@@ -111,10 +112,10 @@ pub static KIND: Kind = Kind {
     field_manager: "quartet-operator-elasticweb",
     spoke: Version::new::<v1::ElasticWeb>("v1", || KIND.spec_of(&KIND.spoke))
         .sized_by_qps(&["totalQPS"], &["singlePodsQPS"])
-        .with_node_port_service(&["port"]),
+        .with_service(ServiceName::Needed),
     hub: Version::new::<v2::ElasticWeb>("v2", || KIND.spec_of(&KIND.hub))
         .sized_by_qps(&["capacity", "targetQPS"], &["capacity", "perPodQPS"])
-        .with_node_port_service(&["service", "nodePort"]),
+        .with_service(ServiceName::Needed),
     field_mappings: &[
         FieldMapping::new(&["image"], &["image"]),
         FieldMapping::new(&["port"], &["service", "nodePort"]),

@@ -87,7 +87,7 @@ impl Subject {
                 Step::Change(fields) => merge(&mut spec, fields.clone()),
                 _ => {}
             }
-            self.operator().kind().hub.validate(&spec).is_empty()
+            self.operator().kind().hub.validate(&spec).is_ok()
         })
     }
 
@@ -110,17 +110,17 @@ impl Subject {
 
     /// Changes of the node port, or of the most similar field of the kind; empty if there is none.
     fn node_port(self) -> Vec<Value> {
-        let hub = &self.operator().kind().hub;
-        match (hub.node_port, self.service().first()) {
-            (Some(path), None) => vec![at_path(path, 30_002)],
-            (Some(_), Some(_)) => vec![
+        let has_node_port = self.field("service")["properties"]["nodePort"].is_object();
+        match (has_node_port, self.service().first()) {
+            (true, None) => vec![at_path(&["service", "nodePort"], 30_002)],
+            (true, Some(_)) => vec![
                 json!({"service": {"type": "NodePort", "port": 80, "nodePort": 30_001}}),
                 json!({"service": {"type": "NodePort", "port": 80, "nodePort": 30_002}}),
             ],
-            (None, Some(on)) if self.field("port")["type"] == "integer" => {
+            (false, Some(on)) if self.field("port")["type"] == "integer" => {
                 vec![on.clone(), json!({"port": 11_311})]
             }
-            (None, _) => vec![],
+            (false, _) => vec![],
         }
     }
 

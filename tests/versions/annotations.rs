@@ -44,9 +44,9 @@ async fn conversion_data_is_validated_on_every_path_on_which_it_can_change() {
     let in_spoke = collection_of(&MEMCACHED.spoke);
 
     let blamed = "metadata.annotations[quartet-operator.example.com/conversion-data]: \
-                  Invalid value: spec.memory of v1: Invalid value: -5: must be greater than or \
-                  equal to 1";
-    let bad = || data(json!({"memory": -5}));
+                  Invalid value: spec of v1: Invalid value: invalid type: string \"5\", \
+                  expected i32";
+    let bad = || data(json!({"memory": "5"}));
     let created = env.create(&in_spoke, &spoke("a", 1, bad())).await;
     let refused = created.expect_err("refused");
     assert!(refused.message.contains(blamed), "{refused:?}");
@@ -56,7 +56,7 @@ async fn conversion_data_is_validated_on_every_path_on_which_it_can_change() {
     assert_eq!(hub_spec(&env).await, expected);
 
     // kubectl, with the object as it was stored before.
-    let annotation = format!(r#"{DATA_ANNOTATION}={{"v1":{{"memory":-5}}}}"#);
+    let annotation = format!(r#"{DATA_ANNOTATION}={{"v1":{{"memory":"5"}}}}"#);
     let namespace = format!("--namespace={NAMESPACE}");
     let arguments = [
         "annotate",
@@ -100,6 +100,13 @@ async fn conversion_data_is_validated_on_every_path_on_which_it_can_change() {
     let written = env.merge(&format!("{path}/status"), status).await;
     written.expect("a status");
     assert_eq!(hub_spec(&env).await, expected);
+
+    let patch = json!({"metadata": {"annotations": data(json!({"service": {"enabled": 1}}))}});
+    let refused = env.merge(&path, patch).await.expect_err("refused");
+    assert!(
+        refused.message.contains("invalid type: integer `1`"),
+        "{refused:?}"
+    );
 
     // A valid annotation is stored without a change of the written spec.
     let patch = json!({"metadata": {"annotations": data(json!({"memory": 64, "threads": 2}))}});

@@ -171,11 +171,9 @@ impl Reconciler {
     ) -> (Desired, Option<Result<Ensured, ApplyError>>) {
         // First in the version that was read, so that errors name its fields, and again in the hub
         // version.
-        let errors = version.validate(read);
-        let desired = if errors.is_empty() {
-            self.operator.desired(resource, &self.shared.settings)
-        } else {
-            Err(ValidationError::Invalid(errors))
+        let desired = match version.validate(read) {
+            Ok(()) => self.operator.desired(resource, &self.shared.settings),
+            Err(error) => Err(ValidationError::Invalid(vec![error])),
         };
         let ensured = match &desired {
             // The garbage collector deletes the children. A child that is created now would outlive a

@@ -6,20 +6,25 @@
 //! fields.
 
 mod omitted;
-mod raw;
 mod spec;
+mod text;
 
 use serde_json::Value;
+use thiserror::Error;
 
 pub use omitted::OMITTED;
 pub use omitted::reject_writes;
-pub use raw::{ConversionError, ConvertedText, convert_into};
-pub use spec::{
-    DATA_LIMIT_BYTES, MOST_VALUES, data_needed, hub_spec, is_data_for, other, other_spec,
-};
+pub use spec::{MOST_VALUES, convert_spec, data_for, hub_spec, other};
+pub use text::convert_into;
 
 use super::kind::{Kind, Version};
 pub use super::raw::ANNOTATIONS_LIMIT_BYTES;
+use super::raw::Members;
+
+/// The input is not an object of the kind, or its spec could not have been stored.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("cannot convert a {0}")]
+pub struct ConversionError(String);
 
 /// A converted object.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,14 +40,14 @@ pub struct Converted {
 /// without metadata gets an empty one. The status has one schema in every version and is unchanged.
 ///
 /// # Errors
-/// `object` is not a JSON object with an `apiVersion` of this kind. The content of spec, status
-/// and metadata never causes an error.
+/// `object` is not a JSON object with an `apiVersion` of this kind, or has a spec that could not have been
+/// stored. The content of status and metadata never causes an error.
 pub fn convert(kind: &Kind, object: Value, to: &Version) -> Result<Converted, ConversionError> {
     let text = object.to_string();
-    let not_an_object = |_| ConversionError::NotAnObject { kind: kind.kind };
-    let envelope = serde_json::from_str(&text).map_err(not_an_object)?;
+    let members =
+        Members::of(&text).map_err(|error| ConversionError(format!("{}: {error}", kind.kind)))?;
     let mut out = Vec::new();
-    let ConvertedText { data_left_out, .. } = convert_into(&mut out, kind, envelope, to)?;
+    let (_, data_left_out) = convert_into(&mut out, kind, members, to)?;
     Ok(Converted {
         object: serde_json::from_slice(&out).unwrap_or_default(),
         data_left_out,

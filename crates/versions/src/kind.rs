@@ -7,10 +7,15 @@ use std::sync::LazyLock;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use kube::core::ApiResource;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
-use super::replicas::{Path, Pods};
-use super::validation::{FieldError, ServiceName, update_errors};
+use super::replicas::{NotAllowed, Path, Pods};
+use super::validation::{FieldError, ServiceName};
+use quartet_http::bounded::beginning_of;
+
+/// Longest error of a parser that a message quotes, in bytes.
+const MOST_DETAIL: usize = 1024;
 
 /// The names by which the objects and annotations of one operator are told from those of others. Made by
 /// [`brand!`](crate::brand).
@@ -104,12 +109,12 @@ pub struct Version {
     /// The CRD with only this version, as kube derives it from the Rust type. [`Kind::crd`]
     /// completes it.
     pub(super) derived: fn() -> CustomResourceDefinition,
+    /// Checks that the Rust type can hold a spec.
+    read: fn(&Value) -> serde_json::Result<()>,
     /// The schema of its spec, made on first use.
     pub spec: LazyLock<Value>,
     /// Where the spec sets the number of pods.
     pub pods: Pods,
-    /// Where the spec sets the node port, if this version has such a field.
-    pub node_port: Option<Path>,
     /// Whether a Service has the name of the resource.
     pub service_name: ServiceName,
 }
@@ -117,13 +122,16 @@ pub struct Version {
 impl Version {
     /// A version of the Rust type `T` with the number of pods in `replicas`, and without a
     /// Service. `spec` computes [`Version::spec`].
-    pub const fn new<T: CustomResourceExt>(name: &'static str, spec: fn() -> Value) -> Self {
+    pub const fn new<T: CustomResourceExt + DeserializeOwned>(
+        name: &'static str,
+        spec: fn() -> Value,
+    ) -> Self {
         Self {
             name,
             derived: T::crd,
+            read: read::<T>,
             spec: LazyLock::new(spec),
             pods: Pods::Counted(&["replicas"]),
-            node_port: None,
             service_name: ServiceName::Free,
         }
     }
@@ -140,22 +148,10 @@ impl Version {
         self
     }
 
-    /// Sets the field with the node port.
-    const fn with_node_port(mut self, path: Path) -> Self {
-        self.node_port = Some(path);
-        self
-    }
-
-    /// Adds a Service if the spec has `service`, an object with the optional field `nodePort`.
+    /// Adds a Service if the spec has the object `service`.
     pub const fn with_optional_service(self) -> Self {
         let (has, enabled) = ("service", None);
-        self.with_node_port(&["service", "nodePort"])
-            .with_service(ServiceName::NeededWhen { has, enabled })
-    }
-
-    /// Adds a Service of the type `NodePort`, and sets the field with its node port.
-    pub const fn with_node_port_service(self, path: Path) -> Self {
-        self.with_node_port(path).with_service(ServiceName::Needed)
+        self.with_service(ServiceName::NeededWhen { has, enabled })
     }
 
     /// Adds a Service with the name of the resource.
@@ -169,11 +165,30 @@ impl Version {
         matches!(self.pods, Pods::Counted(_))
     }
 
-    /// Every rule that `spec` violates, with the field names of this version. Total: takes any
-    /// JSON; null stands for an absent spec.
-    pub fn validate(&self, spec: &Value) -> Vec<FieldError> {
-        update_errors(&self.spec, spec, None)
+    /// Checks that `spec` is present, that the Rust type can hold it, and that it asks for no fewer than 0
+    /// pods. The API server checks all other rules of the schema. Total: takes any JSON; null stands for an
+    /// absent spec.
+    ///
+    /// # Errors
+    /// The first rule that it violates.
+    pub fn validate(&self, spec: &Value) -> Result<(), FieldError> {
+        if spec.is_null() {
+            let message = "Required value".to_owned();
+            return Err(FieldError::new("spec", "FieldValueRequired", message));
+        }
+        if self.pods.wanted(spec).is_some_and(|wanted| wanted < 0) {
+            let (field, value) = self.pods.blamed(spec);
+            let detail = NotAllowed::Negative.to_string();
+            return Err(FieldError::invalid(field, value, &detail));
+        }
+        (self.read)(spec)
+            .map_err(|error| FieldError::invalid("spec", None, &beginning_of(&error, MOST_DETAIL)))
     }
+}
+
+/// Reads an object of the type `T` with this spec.
+fn read<T: DeserializeOwned>(spec: &Value) -> serde_json::Result<()> {
+    T::deserialize(json!({"metadata": {}, "spec": spec})).map(drop)
 }
 
 impl fmt::Debug for Kind {

@@ -7,7 +7,6 @@
 pub mod conversion;
 mod kind;
 pub mod limits;
-pub mod quantity;
 pub mod raw;
 pub mod replicas;
 pub mod rules;

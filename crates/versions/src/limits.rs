@@ -1,5 +1,4 @@
-//! Bounds of numbers and texts in the API. Used by the attributes of fields, the schemas and the
-//! validation.
+//! Bounds of numbers and texts in the API. Used by the attributes of fields and the schemas.
 
 /// Largest integer that a JSON reader with 64-bit floats represents exactly, 2^53 − 1. The
 /// Kubernetes API conventions ask for this limit.
@@ -23,11 +22,12 @@ pub const LABEL_MAX: u16 = 63;
 /// Longest qualified name: an optional DNS subdomain, `/`, and a label.
 pub const QUALIFIED_NAME_MAX: u16 = NAME_MAX + 1 + LABEL_MAX;
 
-/// Reports whether a text that must match `pattern` may contain `character`. Only the API server
-/// checks other patterns than [`VISIBLE`].
-pub fn allows(pattern: &str, character: char) -> bool {
-    match pattern {
-        VISIBLE => matches!(character, '!'..='~'),
-        _ => true,
-    }
-}
+/// The grammar of apimachinery's `resource.Quantity`, without a sign: neither requests nor limits may be
+/// negative.
+pub const QUANTITY: &str =
+    r"^(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,2}))?$";
+/// Longest text of a quantity.
+pub const QUANTITY_MAX: u16 = 32;
+
+#[cfg(test)]
+mod tests;

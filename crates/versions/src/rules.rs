@@ -1,8 +1,6 @@
-//! Rules that a type cannot express, in CEL for the API server. The manager also checks some of them; a test
-//! compares both on random values.
+//! Rules that a type cannot express, in CEL for the API server.
 
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 /// CEL: only some types of Service have a node port.
 pub const NODE_PORT_HAS_ITS_TYPE: &str =
@@ -11,12 +9,6 @@ pub const NODE_PORT_HAS_ITS_TYPE: &str =
 /// The error message of [`NODE_PORT_HAS_ITS_TYPE`].
 pub const NODE_PORT_MESSAGE: &str = "may only be set when type is NodePort or LoadBalancer";
 
-/// [`NODE_PORT_HAS_ITS_TYPE`] in Rust.
-pub(super) fn node_port_has_its_type(service: &Map<String, Value>) -> bool {
-    let set = |field| service.get(field).filter(|value| !value.is_null());
-    set("nodePort").is_none() || set("type").is_some_and(|kind| kind != "ClusterIP")
-}
-
 /// CEL: the keys of a map are those of labels.
 pub const KEYS_ARE_NAMES: &str =
     "self.all(key, size(key) <= 317 && !format.qualifiedName().validate(key).hasValue())";
@@ -24,8 +16,8 @@ pub const KEYS_ARE_NAMES: &str =
 /// The error message of [`KEYS_ARE_NAMES`].
 pub const KEYS_MESSAGE: &str = "keys may not be more than 317 characters, and must be qualified names such as example.com/name";
 
-/// A rule in CEL that only the API server checks: one that it has for a Deployment, so that the error names the
-/// field of the resource.
+/// A rule in CEL that the API server has for a Deployment. With it in the schema, the error names the field of
+/// the resource.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rule {

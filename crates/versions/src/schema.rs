@@ -12,15 +12,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::kind::{Kind, Version};
-use super::limits::{INT64_MAX, LABEL, LABEL_MAX};
-use super::quantity;
+use super::limits::{self, INT64_MAX, LABEL, LABEL_MAX};
 use super::replicas::{Path, Pods};
 use super::rules::{KEYS_ARE_NAMES, KEYS_MESSAGE, QUANTITIES, Rule};
 use super::validation::SERVICE_NAME_MESSAGE;
 
 /// Path of the status of the condition `Available`.
 const AVAILABLE_PATH: &str = ".status.conditions[?(@.type==\"Available\")].status";
-/// Placeholder format of a quantity, which [`crd`] replaces.
+/// Placeholder format of a quantity, which [`normalize`] replaces.
 const QUANTITY: &str = "quantity";
 
 /// A string enum of the names of a fieldless Rust enum. kube's derive would lose the description
@@ -67,7 +66,30 @@ fn map(max: u16, values: &Schema, rules: &[Rule]) -> Schema {
 impl Kind {
     /// The CRD with only `version`, which must be a version of this kind.
     pub fn crd(&self, version: &Version) -> CustomResourceDefinition {
-        crd(self, version)
+        let mut crd = (version.derived)();
+        crd.metadata.name = Some(self.crd_name());
+        let names = &mut crd.spec.names;
+        names.plural = self.plural.to_owned();
+        names.list_kind = Some(format!("{}List", names.kind));
+        names.short_names = Some(vec![self.short_name.to_owned()]);
+        names.categories = Some(vec![self.brand.category.to_owned()]);
+        for derived in &mut crd.spec.versions {
+            let own = derived.additional_printer_columns.take();
+            derived.additional_printer_columns = Some(columns(version, own.unwrap_or_default()));
+            if let Pods::Counted(path) = version.pods {
+                let scale = CustomResourceSubresourceScale {
+                    spec_replicas_path: spec_path(path),
+                    status_replicas_path: ".status.replicas".to_owned(),
+                    label_selector_path: Some(".status.selector".to_owned()),
+                };
+                derived.subresources.get_or_insert_default().scale = Some(scale);
+            }
+            let schema = derived.schema.as_mut();
+            if let Some(root) = schema.and_then(|schema| schema.open_api_v3_schema.as_mut()) {
+                complete(root, self, version);
+            }
+        }
+        crd
     }
 
     /// Computes [`Version::spec`].
@@ -76,33 +98,6 @@ impl Kind {
         let spec = crd.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec");
         spec.cloned().unwrap_or_default()
     }
-}
-
-fn crd(kind: &Kind, version: &Version) -> CustomResourceDefinition {
-    let mut crd = (version.derived)();
-    crd.metadata.name = Some(format!("{}.{}", kind.plural, kind.group));
-    let names = &mut crd.spec.names;
-    names.plural = kind.plural.to_owned();
-    names.list_kind = Some(format!("{}List", names.kind));
-    names.short_names = Some(vec![kind.short_name.to_owned()]);
-    names.categories = Some(vec![kind.brand.category.to_owned()]);
-    for derived in &mut crd.spec.versions {
-        let own = derived.additional_printer_columns.take();
-        derived.additional_printer_columns = Some(columns(version, own.unwrap_or_default()));
-        if let Pods::Counted(path) = version.pods {
-            let scale = CustomResourceSubresourceScale {
-                spec_replicas_path: spec_path(path),
-                status_replicas_path: ".status.replicas".to_owned(),
-                label_selector_path: Some(".status.selector".to_owned()),
-            };
-            derived.subresources.get_or_insert_default().scale = Some(scale);
-        }
-        let schema = derived.schema.as_mut();
-        if let Some(root) = schema.and_then(|schema| schema.open_api_v3_schema.as_mut()) {
-            complete(root, kind, version);
-        }
-    }
-    crd
 }
 
 /// The columns of `kubectl get`: `own`, those of the Rust type, and those of every kind. A kind whose
@@ -243,11 +238,11 @@ fn quantity_schema(description: Option<String>) -> JSONSchemaProps {
         description,
         any_of: Some(["integer", "string"].map(of_type).to_vec()),
         x_kubernetes_int_or_string: Some(true),
-        pattern: Some(quantity::PATTERN.to_owned()),
+        pattern: Some(limits::QUANTITY.to_owned()),
         minimum: Some(0.0),
         #[allow(clippy::cast_precision_loss, reason = "it is exact: 2^53 - 1")]
         maximum: Some(INT64_MAX as f64),
-        max_length: i64::try_from(quantity::MAX_LENGTH).ok(),
+        max_length: Some(limits::QUANTITY_MAX.into()),
         ..JSONSchemaProps::default()
     }
 }

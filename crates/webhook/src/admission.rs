@@ -1,27 +1,23 @@
-//! Admission: applies the rules of `api` to the request of an AdmissionReview, and returns errors in the
-//! form of apimachinery. One endpoint per kind and version; contains no rules of a kind. Always allowed:
-//! deletions, status updates, and updates that do not change an invalid field.
+//! Admission: what a write may contain beyond the schema, which the API server has checked before. Errors have
+//! the form of apimachinery. One endpoint per kind and version; contains no rules of a kind. Always allowed:
+//! deletions, status updates, and updates that leave what is wrong.
 
-mod annotation;
 mod object;
-mod rules;
+mod write;
 
-use axum::http::StatusCode;
-use kube::core::Status;
-use kube::core::response::{StatusCause, StatusDetails};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, failure};
+use super::answer::Answer;
 use super::metrics::Labels;
-use super::review::Request;
 use object::Object;
 use quartet_http::bounded::{self, MOST_QUOTED, shortened};
-use quartet_versions::replicas::within_limit;
-use quartet_versions::validation::{ErrorReason, FieldError};
+use quartet_versions::raw::Members;
+use quartet_versions::replicas::{NotAllowed, within_limit};
+use quartet_versions::validation::FieldError;
 use quartet_versions::{Kind, Version};
-use rules::{Resource, Write};
+use write::{Resource, Write};
 
 /// apiVersion and kind of the reviews.
 pub(super) const REVIEW: [&str; 2] = ["admission.k8s.io/v1", "AdmissionReview"];
@@ -39,15 +35,19 @@ pub(super) struct Admission {
 struct Rejected {
     /// One word, for metrics.
     reason: &'static str,
-    status: Box<Status>,
+    /// A `metav1.Status`.
+    status: Value,
 }
 
 impl Rejected {
     /// The object does not match its review.
-    fn malformed(message: impl AsRef<str>) -> Self {
+    fn malformed(message: impl Into<String>) -> Self {
+        let message: String = message.into();
         Self {
             reason: "malformed",
-            status: failure(StatusCode::BAD_REQUEST, message.as_ref()).boxed(),
+            status: json!({
+                "status": "Failure", "code": 400, "reason": "BadRequest", "message": message,
+            }),
         }
     }
 }
@@ -57,20 +57,19 @@ impl Admission {
     pub(super) fn answer(
         &self,
         uid: &str,
-        request: Request<'_>,
+        request: &Members<'_>,
         decisions: &Family<Labels<4>, Counter>,
     ) -> Answer {
-        let operation = request.operation.as_ref().map_or("", |text| &text.0);
+        let operation = request.text("operation").unwrap_or_default();
         let mut known = ["CREATE", "UPDATE", "DELETE", "CONNECT"].into_iter();
         let operation = known.find(|known| *known == operation);
         let operation = operation.unwrap_or("unknown");
         let (reason, response) = match self.decide(operation, request) {
-            Ok((reason, None)) => (reason, json!({"uid": uid, "allowed": true})),
-            Ok((reason, Some(warning))) => (
+            Ok(reason) => (reason, json!({"uid": uid, "allowed": true})),
+            Err(Rejected { reason, status }) => (
                 reason,
-                json!({"uid": uid, "allowed": true, "warnings": [warning]}),
+                json!({"uid": uid, "allowed": false, "status": status}),
             ),
-            Err(Rejected { reason, status }) => (reason, rejection(uid, &status)),
         };
         let labels = [
             ("kind", self.kind.kind),
@@ -82,35 +81,27 @@ impl Admission {
         Answer::review(REVIEW, &response)
     }
 
-    /// Why the request is allowed, in one word for metrics, and a warning for the user.
-    fn decide(
-        &self,
-        operation: &str,
-        request: Request<'_>,
-    ) -> Result<(&'static str, Option<String>), Rejected> {
-        let allowed = |reason| Ok((reason, None));
+    /// Why the request is allowed, in one word for metrics.
+    fn decide(&self, operation: &str, request: &Members<'_>) -> Result<&'static str, Rejected> {
         let is_update = match operation {
             "CREATE" => false,
             "UPDATE" => true,
-            "DELETE" | "CONNECT" => return allowed("not_checked"),
+            "DELETE" | "CONNECT" => return Ok("not_checked"),
             _ => return Err(Rejected::malformed("request.operation is unknown")),
         };
-        let subresource = request.sub_resource.as_ref().map_or("", |text| &text.0);
-        if !matches!(subresource, "" | "scale") {
-            return allowed("not_checked");
+        let subresource = request.text("subResource").unwrap_or_default();
+        if !matches!(&*subresource, "" | "scale") {
+            return Ok("not_checked");
         }
-        let new = Object::read("request.object", request.object)?;
+        let new = Object::read(request, "object")?;
         let old = match is_update {
-            true => Some(Object::read("request.oldObject", request.old_object)?),
+            true => Some(Object::read(request, "oldObject")?),
             false => None,
         };
-        if old.as_ref().is_some_and(|old| old.is_as(&new)) {
-            return allowed("unchanged");
-        }
-        let name = new.name(request.name);
+        let name = new.name().or(request.text("name")).unwrap_or_default();
         if subresource == "scale" {
             self.check_scale(&name, &new, old.as_ref())?;
-            return allowed("valid");
+            return Ok("valid");
         }
         if !new.is_a(self.kind, self.version) {
             return Err(Rejected::malformed(format!(
@@ -121,27 +112,18 @@ impl Admission {
         }
         // The removal of finalizers must succeed, whatever the spec.
         if is_update && new.is_being_deleted() {
-            return allowed("deletion");
+            return Ok("deletion");
         }
-        let spec = match new.spec() {
-            Err(_) if old.as_ref().is_some_and(|old| old.has_spec_of(&new)) => {
-                return allowed("valid");
-            }
-            spec => spec?,
-        };
-        // An old spec that cannot be read is not compared.
-        let old = old.and_then(|object| {
-            let spec = object.spec().ok()?;
-            Some(Resource { object, spec })
-        });
         let write = Write {
             admission: self,
-            new: Resource { object: new, spec },
-            old,
+            new: Resource::read(self, new)?,
+            // An old spec that cannot be read is not compared.
+            old: old.and_then(|old| Resource::read(self, old).ok()),
         };
-        write.check(&name)?;
-        let warning = write.node_port_warning();
-        Ok((warning.as_ref().map_or("valid", |_| "warned"), warning))
+        match write.error(&name) {
+            Some(error) => Err(invalid([self.kind.group, self.kind.kind, &name], error)),
+            None => Ok("valid"),
+        }
     }
 
     /// Checks an `autoscaling/v1` Scale, written by `kubectl scale` and autoscalers.
@@ -158,65 +140,45 @@ impl Admission {
                 .as_i64()
                 .ok_or_else(|| Rejected::malformed("spec.replicas of the Scale is not an integer")),
         };
-        let wanted = replicas(new)?;
-        let stored = old.map(replicas).transpose()?;
-        let reason = match wanted < 0 {
-            true => "invalid",
-            false if stored.is_some_and(|stored| wanted <= stored) => return Ok(()),
-            false => "replicas_over_limit",
+        let (wanted, stored) = (replicas(new)?, old.map(replicas).transpose()?);
+        let Some((reason, detail)) = self.not_allowed(wanted, stored) else {
+            return Ok(());
         };
-        let not_allowed = within_limit(wanted, self.max_replicas).err();
-        let error = not_allowed.map(|not_allowed| FieldError {
-            field: "spec.replicas".to_owned(),
-            reason: ErrorReason::Invalid,
-            value: Some(wanted.into()),
-            detail: not_allowed.to_string(),
-        });
-        accept(["autoscaling", "Scale", name], reason, error)
+        let error = FieldError::invalid("spec.replicas", Some(&wanted.into()), &detail);
+        Err(invalid(["autoscaling", "Scale", name], (reason, error)))
+    }
+
+    /// Why this number of pods is rejected: one word for metrics, and the message. Scaling down is always
+    /// allowed, and a number that does not change.
+    fn not_allowed(&self, wanted: i64, stored: Option<i64>) -> Option<(&'static str, String)> {
+        let is_no_more = |stored| wanted == stored || (0..stored).contains(&wanted);
+        if stored.is_some_and(is_no_more) {
+            return None;
+        }
+        let not_allowed = within_limit(wanted, self.max_replicas).err()?;
+        let reason = match not_allowed {
+            NotAllowed::Negative => "invalid",
+            NotAllowed::OverLimit { .. } => "replicas_over_limit",
+        };
+        Some((reason, not_allowed.to_string()))
     }
 }
 
-/// Rejects the object of this group, kind and name if there are errors, as apimachinery's
-/// `errors.NewInvalid`. `reason` is for metrics. A name that has not been generated yet is empty.
-fn accept(
+/// The rejection of the object of this group, kind and name, as apimachinery's `errors.NewInvalid`. A name
+/// that has not been generated yet is empty.
+fn invalid(
     [group, kind, name]: [&str; 3],
-    reason: &'static str,
-    errors: impl IntoIterator<Item = FieldError>,
-) -> Result<(), Rejected> {
-    let errors: Vec<FieldError> = errors.into_iter().collect();
-    let texts: Vec<String> = errors.iter().map(FieldError::to_string).collect();
-    let text = match texts.as_slice() {
-        [] => return Ok(()),
-        [only] => only.clone(),
-        several => format!("[{}]", several.join(", ")),
-    };
-    let causes = errors.into_iter().map(|error| StatusCause {
-        reason: error.reason.as_str().to_owned(),
-        message: error.body(),
-        field: shortened(&error.field).into_owned(),
-    });
-    let details = StatusDetails {
-        name: shortened(name).into_owned(),
-        group: group.to_owned(),
-        kind: kind.to_owned(),
-        causes: causes.collect(),
-        uid: String::new(),
-        retry_after_seconds: 0,
-    };
+    (reason, error): (&'static str, FieldError),
+) -> Rejected {
     let quoted = bounded::beginning_of(&format_args!("{name:?}"), MOST_QUOTED);
-    let message = format!("{kind}.{group} {quoted} is invalid: {text}");
-    let status = failure(StatusCode::UNPROCESSABLE_ENTITY, &message).with_details(details);
-    let status = status.boxed();
-    Err(Rejected { reason, status })
-}
-
-fn rejection(uid: &str, status: &Status) -> Value {
-    json!({"uid": uid, "allowed": false, "status": status})
-}
-
-/// The answer after a panic of a rule.
-pub(super) fn panicked(uid: &str) -> Answer {
-    let message = "internal error occurred while the object was checked";
-    let status = failure(StatusCode::INTERNAL_SERVER_ERROR, message);
-    Answer::review(REVIEW, &rejection(uid, &status))
+    let message = format!("{kind}.{group} {quoted} is invalid: {error}");
+    let cause = json!({
+        "reason": error.reason, "message": error.message, "field": shortened(&error.field),
+    });
+    let details = json!({"group": group, "kind": kind, "name": shortened(name), "causes": [cause]});
+    let status = json!({
+        "status": "Failure", "code": 422, "reason": "Invalid", "message": message,
+        "details": details,
+    });
+    Rejected { reason, status }
 }

@@ -5,7 +5,6 @@ use std::fmt;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use kube::core::Status;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -27,20 +26,6 @@ pub(super) struct Answer {
     memory: Option<OwnedSemaphorePermit>,
 }
 
-/// A failure with this code, and the reason that belongs to it in apimachinery's
-/// `errors.NewGenericServerResponse`.
-pub(super) fn failure(code: StatusCode, message: &str) -> Status {
-    let reason = match code {
-        StatusCode::BAD_REQUEST | StatusCode::LENGTH_REQUIRED => "BadRequest",
-        StatusCode::REQUEST_TIMEOUT => "Timeout",
-        StatusCode::PAYLOAD_TOO_LARGE => "RequestEntityTooLarge",
-        StatusCode::UNPROCESSABLE_ENTITY => "Invalid",
-        StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
-        _ => "InternalError",
-    };
-    Status::failure(message, reason).with_code(code.as_u16())
-}
-
 impl Answer {
     /// JSON text.
     pub(super) fn new(status: StatusCode, body: Vec<u8>) -> Self {
@@ -60,10 +45,9 @@ impl Answer {
 
     /// The response to a request that is not a valid review, or that found no free memory.
     pub(super) fn rejection(status: StatusCode, message: &str) -> Self {
-        let failure = failure(status, message);
         let body = json!({
-            "apiVersion": "v1", "kind": "Status", "status": failure.status, "message": message,
-            "reason": failure.reason, "code": failure.code,
+            "apiVersion": "v1", "kind": "Status", "status": "Failure", "message": message,
+            "code": status.as_u16(),
         });
         Self::new(status, body.to_string().into_bytes())
     }
@@ -120,25 +104,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rejection_is_a_status_whose_reason_is_that_of_its_code() {
-        for (code, reason) in [
-            (400, "BadRequest"),
-            (408, "Timeout"),
-            (411, "BadRequest"),
-            (413, "RequestEntityTooLarge"),
-            (422, "Invalid"),
-            (500, "InternalError"),
-            (503, "ServiceUnavailable"),
-        ] {
-            let rejection = Answer::rejection(StatusCode::from_u16(code).unwrap(), "no");
-            assert_eq!(rejection.status.as_u16(), code);
-            let body: serde_json::Value = serde_json::from_slice(&rejection.body).unwrap();
-            let expected = serde_json::json!({
-                "apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "no",
-                "reason": reason, "code": code,
-            });
-            assert_eq!(body, expected);
-        }
+    fn a_rejection_is_a_status_with_its_code() {
+        let rejection = Answer::rejection(StatusCode::PAYLOAD_TOO_LARGE, "no");
+        let body: serde_json::Value = serde_json::from_slice(&rejection.body).unwrap();
+        let expected = serde_json::json!({
+            "apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "no", "code": 413,
+        });
+        assert_eq!(body, expected);
     }
 
     #[test]

@@ -18,13 +18,6 @@ const MEMORY_TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest time of a body. The API server gives up sooner on an admission.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A body, and its share of the memory of all calls. A short one has none.
-#[derive(Debug)]
-pub(super) struct Received {
-    pub(super) text: Vec<u8>,
-    pub(super) memory: Option<OwnedSemaphorePermit>,
-}
-
 /// The memory of a call whose body and answer are `shares` times as long as its body.
 fn needed(body: usize, shares: usize) -> usize {
     (body * shares).min(CALL_BYTES)
@@ -35,8 +28,8 @@ pub(super) fn longest_answer(body: usize) -> usize {
     needed(body, CONVERSION_SHARES).max(FREE_BYTES) - body
 }
 
-/// Reads `body` to its end. `declared` is its Content-Length, of at most `limit`. Waits for memory first, in
-/// the order of the calls.
+/// Reads `body` to its end, and returns it with its share of the memory of all calls; a short one has none.
+/// `declared` is its Content-Length, of at most `limit`. Waits for memory first, in the order of the calls.
 ///
 /// # Errors
 /// The response if the body is longer, has no length or is too slow, if there is no free memory, or if the
@@ -47,27 +40,28 @@ pub(super) async fn read(
     declared: Option<u64>,
     limit: usize,
     shares: usize,
-) -> Result<Received, Answer> {
-    let Some(declared) = declared else {
-        let message = "a body must declare its length";
-        return Err(Answer::rejection(StatusCode::LENGTH_REQUIRED, message));
+) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Answer> {
+    let rejected = |status, message: &str| Err(Answer::rejection(status, message));
+    let Some(length) = declared.and_then(|length| usize::try_from(length).ok()) else {
+        return rejected(
+            StatusCode::LENGTH_REQUIRED,
+            "a body must declare its length",
+        );
     };
-    let length = usize::try_from(declared).unwrap_or(usize::MAX);
     if length > limit {
         let message = format!("the body has more than {limit} bytes");
-        return Err(Answer::rejection(StatusCode::PAYLOAD_TOO_LARGE, &message));
+        return rejected(StatusCode::PAYLOAD_TOO_LARGE, &message);
     }
+    let mut permit = None;
     let needed = needed(length, shares);
-    let memory = if needed > FREE_BYTES {
-        let permit = Arc::clone(memory).acquire_many_owned(needed as u32);
-        let Ok(Ok(permit)) = timeout(MEMORY_TIMEOUT, permit).await else {
+    if needed > FREE_BYTES {
+        let acquired = Arc::clone(memory).acquire_many_owned(needed as u32);
+        let Ok(Ok(acquired)) = timeout(MEMORY_TIMEOUT, acquired).await else {
             let message = "too many large requests at a time; try again";
-            return Err(Answer::rejection(StatusCode::SERVICE_UNAVAILABLE, message));
+            return rejected(StatusCode::SERVICE_UNAVAILABLE, message);
         };
-        Some(permit)
-    } else {
-        None
-    };
+        permit = Some(acquired);
+    }
     let mut text = Vec::with_capacity(length);
     let mut pieces = body.into_data_stream();
     let whole = async {
@@ -78,14 +72,14 @@ pub(super) async fn read(
         Ok::<_, axum::Error>(())
     };
     match timeout(BODY_TIMEOUT, whole).await {
-        Ok(Ok(())) => Ok(Received { text, memory }),
+        Ok(Ok(())) => Ok((text, permit)),
         Ok(Err(error)) => {
             let message = format!("cannot read the body: {error}");
-            Err(Answer::rejection(StatusCode::BAD_REQUEST, &message))
+            rejected(StatusCode::BAD_REQUEST, &message)
         }
         Err(_) => {
             let message = format!("the body takes more than {} s", BODY_TIMEOUT.as_secs());
-            Err(Answer::rejection(StatusCode::REQUEST_TIMEOUT, &message))
+            rejected(StatusCode::REQUEST_TIMEOUT, &message)
         }
     }
 }
@@ -138,7 +132,7 @@ mod tests {
                 None => reading.await,
             };
             let received = received.unwrap();
-            assert_eq!(received.text, vec![b'x'; length]);
+            assert_eq!(received.0, vec![b'x'; length]);
             assert_eq!(memory.available_permits(), CALL_BYTES - taken, "{length}");
             drop(received);
             assert_eq!(memory.available_permits(), CALL_BYTES);
@@ -192,7 +186,7 @@ mod tests {
         let code = call(LIMIT).await.unwrap_err().status;
         assert_eq!(code, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(began.elapsed(), MEMORY_TIMEOUT);
-        assert_eq!(call(FREE_BYTES).await.unwrap().text.len(), FREE_BYTES);
+        assert_eq!(call(FREE_BYTES).await.unwrap().0.len(), FREE_BYTES);
         drop(all);
         assert!(call(LIMIT).await.is_ok());
     }

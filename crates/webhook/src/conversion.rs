@@ -16,17 +16,17 @@
 //! ```
 
 use axum::http::StatusCode;
+use serde_json::value::RawValue;
 use serde_json::{Deserializer, json};
 
 use super::answer::{Answer, beginning_of};
 use super::metrics::{Metrics, UNKNOWN};
-use super::review::Request;
 use crate::limits::OBJECT_BYTES;
 use crate::log_limit::LogLimit;
 use quartet_http::bounded::shortened;
 use quartet_versions::Kind;
-use quartet_versions::conversion::{ConvertedText, convert_into};
-use quartet_versions::raw::{Envelope, Members, Text, write_json};
+use quartet_versions::conversion::convert_into;
+use quartet_versions::raw::Members;
 
 /// apiVersion and kind of the reviews.
 pub(super) const REVIEW: [&str; 2] = ["apiextensions.k8s.io/v1", "ConversionReview"];
@@ -50,7 +50,7 @@ struct Work<'c> {
 pub(super) fn answer(
     kinds: &[&'static Kind],
     uid: &str,
-    request: &Request<'_>,
+    request: &Members<'_>,
     limit: usize,
     metrics: &Metrics,
 ) -> Answer {
@@ -66,7 +66,8 @@ pub(super) fn answer(
     match work.convert_all(request) {
         Ok(()) => {
             work.out.extend_from_slice(AFTER_OBJECTS);
-            write_json(&mut work.out, uid);
+            work.out
+                .extend_from_slice(json!(uid).to_string().as_bytes());
             work.out.extend_from_slice(b"}}");
             Answer::new(StatusCode::OK, work.out)
         }
@@ -88,24 +89,21 @@ pub(super) fn failed(uid: &str, message: &str) -> Answer {
 
 impl Work<'_> {
     /// Parses and converts each object before the next, so that only one parsed object is in memory.
-    fn convert_all(&mut self, request: &Request<'_>) -> Result<(), String> {
+    fn convert_all(&mut self, request: &Members<'_>) -> Result<(), String> {
         let unreadable = |problem: &str| format!("cannot read the request: {problem}");
-        let Some(Text(desired)) = &request.desired else {
-            return Err(unreadable("missing field `desiredAPIVersion`"));
-        };
+        let desired = request.text("desiredAPIVersion");
+        let desired = desired.ok_or_else(|| unreadable("missing field `desiredAPIVersion`"))?;
         // Go encodes an empty slice as null.
-        let Some(objects) = request.objects else {
-            return Ok(());
-        };
-        let list = objects.get().strip_prefix('[');
+        let objects = request.json("objects").filter(|it| *it != "null");
+        let list = objects.unwrap_or("[]").strip_prefix('[');
         let list = list.and_then(|list| list.strip_suffix(']'));
         let list = list.ok_or_else(|| unreadable("expected a list of objects"))?;
         let mut rest = list.trim();
         while !rest.is_empty() {
-            let mut objects = Deserializer::from_str(rest).into_iter();
+            let mut objects = Deserializer::from_str(rest).into_iter::<&RawValue>();
             if let Some(object) = objects.next() {
                 let object = object.map_err(|error| unreadable(&beginning_of(&error)))?;
-                self.convert(object, desired)?;
+                self.convert(object.get(), &desired)?;
             }
             let (_, after) = rest.split_at(objects.byte_offset());
             rest = after.trim_start();
@@ -117,26 +115,26 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn convert(&mut self, object: Envelope<'_>, desired: &str) -> Result<(), String> {
+    fn convert(&mut self, object: &str, desired: &str) -> Result<(), String> {
         static LEFT_OUT: LogLimit = LogLimit::new();
-        let place = place(&object.metadata);
-        let name = object.members.text("kind").unwrap_or_default();
+        let in_place = |message| format!("{}: {message}", place(object));
+        let members = Members::of(object).map_err(|error| in_place(beginning_of(&error)))?;
+        let name = members.text("kind").unwrap_or_default();
         let (group, version) = desired.split_once('/').unwrap_or(("", desired));
-        let mut kinds = self.kinds.iter().copied();
+        let mut kinds = self.kinds.iter();
         let kind = kinds.find(|kind| kind.group == group && kind.kind == name);
-        let to = kind.and_then(|kind| kind.version(version));
-        let converted = match (kind, to) {
-            (Some(_), Some(_)) if object.bytes > OBJECT_BYTES => {
-                Err(format!("the object has more than {OBJECT_BYTES} bytes"))
-            }
-            (Some(kind), Some(to)) => {
-                convert_into(&mut self.out, kind, object, to).map_err(|error| beginning_of(&error))
-            }
-            _ => Err(format!(
+        let Some((kind, to)) = kind.and_then(|kind| Some((kind, kind.version(version)?))) else {
+            let unknown = [UNKNOWN; 3];
+            self.metrics.converted(unknown, "failure").inc();
+            return Err(in_place(format!(
                 "cannot convert a {:?} to {:?}: not a kind and version of this operator",
                 shortened(&name),
                 shortened(desired)
-            )),
+            )));
+        };
+        let converted = match object.len() <= OBJECT_BYTES {
+            true => convert_into(&mut self.out, kind, members, to).map_err(|it| beginning_of(&it)),
+            false => Err(format!("the object has more than {OBJECT_BYTES} bytes")),
         };
         let converted = match converted {
             Ok(_) if self.out.len() > self.limit => Err(format!(
@@ -145,27 +143,17 @@ impl Work<'_> {
             )),
             converted => converted,
         };
-        let kind = kind.map_or(UNKNOWN, |kind| kind.kind);
-        let to = to.map_or(UNKNOWN, |to| to.name);
-        let ConvertedText {
-            from,
-            data_left_out,
-        } = converted.map_err(|message| {
-            let failed = [kind, UNKNOWN, to];
-            self.metrics.converted(failed, "failure").inc();
-            format!("{place}: {message}")
+        let (kind, to) = (kind.kind, to.name);
+        let (from, data_left_out) = converted.map_err(|message| {
+            self.metrics.converted([kind, UNKNOWN, to], "failure").inc();
+            in_place(message)
         })?;
         self.metrics.converted([kind, from, to], "success").inc();
         if data_left_out {
             self.metrics.data_left_out([kind, from, to]).inc();
             if let Some(omitted) = LEFT_OUT.admit() {
-                tracing::warn!(
-                    object = place,
-                    from,
-                    to,
-                    omitted,
-                    "the annotations have no room for the fields that the version lacks"
-                );
+                let message = "the annotations have no room for the fields that the version lacks";
+                tracing::warn!(object = place(object), from, to, omitted, message);
             }
         }
         Ok(())
@@ -173,7 +161,10 @@ impl Work<'_> {
 }
 
 /// `namespace/name` of an object, for messages.
-fn place(metadata: &Members<'_>) -> String {
+fn place(object: &str) -> String {
+    let members = Members::of(object).unwrap_or_default();
+    let metadata = Members::of(members.json("metadata").unwrap_or_default());
+    let metadata = metadata.unwrap_or_default();
     let text = |field: &str| Some(shortened(&metadata.text(field)?).into_owned());
     let name = text("name").unwrap_or_else(|| "?".to_owned());
     match text("namespace") {
@@ -202,8 +193,7 @@ mod tests {
             });
             object.to_string()
         };
-        let bytes = serde_json::from_str::<Envelope<'_>>(&object(0)).map(|it| it.bytes);
-        let bytes = bytes.unwrap();
+        let bytes = object(0).len();
         let objects: Vec<_> = lengths.iter().map(|it| object(it - bytes)).collect();
         let body = format!(
             r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":

@@ -11,7 +11,6 @@ mod conversion;
 pub mod limits;
 mod log_limit;
 pub mod metrics;
-mod nesting;
 pub mod paths;
 mod review;
 mod routes;

@@ -29,9 +29,11 @@ pub(super) const UNKNOWN: &str = "unknown";
 /// All metrics of the webhook server. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    latency: Family<Labels<1, String>, Histogram, fn() -> Histogram>,
+    /// By endpoint.
+    pub(super) latency: Family<Labels<1, String>, Histogram, fn() -> Histogram>,
     requests: Family<Labels<2, String>, Counter>,
-    in_flight: Family<Labels<1, String>, Gauge>,
+    /// By endpoint.
+    pub(super) in_flight: Family<Labels<1, String>, Gauge>,
     pub(super) admission_panics: Counter,
     pub(super) conversion_panics: Counter,
     conversions: Family<Labels<4>, Counter>,
@@ -101,18 +103,6 @@ impl Metrics {
                 ),
             },
         }
-    }
-
-    /// The duration of calls of the endpoint `path`.
-    pub(super) fn latency(&self, path: &str) -> Histogram {
-        let webhook = [("webhook", path.to_owned())];
-        self.latency.get_or_create_owned(&webhook)
-    }
-
-    /// The running calls of the endpoint `path`.
-    pub(super) fn in_flight(&self, path: &str) -> Gauge {
-        let webhook = [("webhook", path.to_owned())];
-        self.in_flight.get_or_create_owned(&webhook)
     }
 
     /// The calls of the endpoint `path` that were answered with `code`.

@@ -10,7 +10,7 @@ use axum::body::HttpBody as _;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::routing::post;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::field::Empty;
@@ -18,7 +18,7 @@ use tracing::{Instrument as _, info_span};
 
 use super::admission::{self, Admission};
 use super::answer::Answer;
-use super::body::{self, Received};
+use super::body;
 use super::metrics::{Metrics, UNKNOWN};
 use super::{conversion, paths, review};
 use crate::limits::{ADMISSION_BODY, CALL_BYTES, CONVERSION_BODY, CONVERSION_SHARES};
@@ -60,34 +60,33 @@ impl Handlers {
     /// The endpoints of `kinds`: one for the admission of each version, and one for all conversions.
     /// `max_replicas` is the maximum number of pods per resource, 0 for no limit.
     pub fn new(kinds: &[&'static Kind], max_replicas: u32, metrics: &Metrics) -> Self {
-        let mut tasks = Vec::new();
-        for &kind in kinds {
-            for version in [&kind.spoke, &kind.hub] {
-                // A rate over a series that does not exist yet misses its first increment.
-                let (to, from) = (version.name, other(kind, version));
-                metrics.converted([kind.kind, UNKNOWN, to], "failure");
-                metrics.data_left_out([kind.kind, from.name, to]);
-                let admission = Admission {
-                    kind,
-                    version,
-                    max_replicas,
-                };
-                tasks.push((paths::validate(kind, version), Task::Admit(admission)));
-            }
-        }
-        tasks.push((paths::CONVERT.to_owned(), Task::Convert(kinds.to_vec())));
+        let versions = kinds
+            .iter()
+            .flat_map(|&kind| [(kind, &kind.spoke), (kind, &kind.hub)]);
+        let admissions = versions.map(|(kind, version)| {
+            // A rate over a series that does not exist yet misses its first increment.
+            let (to, from) = (version.name, other(kind, version).name);
+            metrics.converted([kind.kind, UNKNOWN, to], "failure");
+            metrics.data_left_out([kind.kind, from, to]);
+            let admission = Admission {
+                kind,
+                version,
+                max_replicas,
+            };
+            (paths::validate(kind, version), Task::Admit(admission))
+        });
+        let conversion = (paths::CONVERT.to_owned(), Task::Convert(kinds.to_vec()));
         let memory = Arc::new(Semaphore::new(CALL_BYTES));
-        let endpoints = tasks.into_iter().map(|(path, task)| {
-            for code in [200, 500, 503] {
+        let endpoints = admissions.chain([conversion]).map(|(path, task)| {
+            let (metrics, memory) = (metrics.clone(), Arc::clone(&memory));
+            for code in [500, 503] {
                 metrics.requests(&path, code);
             }
-            metrics.latency(&path);
-            metrics.in_flight(&path);
             Arc::new(Endpoint {
                 path,
                 task,
-                metrics: metrics.clone(),
-                memory: Arc::clone(&memory),
+                metrics,
+                memory,
             })
         });
         Self {
@@ -118,7 +117,9 @@ impl Handlers {
 
 async fn call(endpoint: Arc<Endpoint>, request: Request) -> Answer {
     let began = Instant::now();
-    let _in_flight = Counted::new(endpoint.metrics.in_flight(&endpoint.path));
+    let metrics = &endpoint.metrics;
+    let webhook = [("webhook", endpoint.path.clone())];
+    let _in_flight = Counted::new(metrics.in_flight.get_or_create_owned(&webhook));
     let span = info_span!(
         target: TRACES,
         "webhook call",
@@ -139,7 +140,7 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Answer {
         };
         let body = request.into_body();
         match body::read(&endpoint.memory, body, declared, limit, shares).await {
-            Ok(received) => answer(&endpoint, received).await,
+            Ok((text, memory)) => answer(&endpoint, text, memory).await,
             Err(rejection) => rejection,
         }
     };
@@ -151,16 +152,18 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Answer {
         span.record("otel.status_code", "ERROR");
         span.in_scope(|| endpoint.log_failure(&answer, declared, peer));
     }
-    let metrics = &endpoint.metrics;
     metrics.requests(&endpoint.path, status).inc();
-    let latency = metrics.latency(&endpoint.path);
+    let latency = metrics.latency.get_or_create(&webhook);
     latency.observe(began.elapsed().as_secs_f64());
     answer
 }
 
 /// The answer to a body.
-async fn answer(endpoint: &Arc<Endpoint>, received: Received) -> Answer {
-    let Received { text, memory } = received;
+async fn answer(
+    endpoint: &Arc<Endpoint>,
+    text: Vec<u8>,
+    memory: Option<OwnedSemaphorePermit>,
+) -> Answer {
     if text.len() < LARGE_BODY {
         return endpoint.answer(&text).holding(memory);
     }
@@ -187,8 +190,8 @@ impl Endpoint {
             Ok(parsed) => parsed,
             Err(message) => return Answer::rejection(StatusCode::BAD_REQUEST, &message),
         };
-        self.guarded(&uid, || match &self.task {
-            Task::Admit(admission) => admission.answer(&uid, request, &self.metrics.decisions),
+        self.guarded(|| match &self.task {
+            Task::Admit(admission) => admission.answer(&uid, &request, &self.metrics.decisions),
             Task::Convert(kinds) => {
                 let limit = body::longest_answer(body.len());
                 conversion::answer(kinds, &uid, &request, limit, &self.metrics)
@@ -213,18 +216,15 @@ impl Endpoint {
         }
     }
 
-    /// Returns the result of `answer`, or a review with this uid if it panics. It shares no state that a
-    /// panic could leave inconsistent.
-    fn guarded(&self, uid: &str, answer: impl FnOnce() -> Answer) -> Answer {
-        catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| match self.task {
-            Task::Admit(_) => {
-                self.metrics.admission_panics.inc();
-                admission::panicked(uid)
-            }
-            Task::Convert(_) => {
-                self.metrics.conversion_panics.inc();
-                conversion::failed(uid, "internal error occurred during conversion")
-            }
+    /// Returns the result of `answer`, or an error if it panics. It shares no state that a panic could leave
+    /// inconsistent.
+    fn guarded(&self, answer: impl FnOnce() -> Answer) -> Answer {
+        catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
+            match self.task {
+                Task::Admit(_) => self.metrics.admission_panics.inc(),
+                Task::Convert(_) => self.metrics.conversion_panics.inc(),
+            };
+            Answer::rejection(StatusCode::INTERNAL_SERVER_ERROR, "internal error occurred")
         })
     }
 }
@@ -235,36 +235,19 @@ mod tests {
     use futures::future::join_all;
     use prometheus_client::encoding::text::encode;
     use prometheus_client::registry::Registry;
-    use serde_json::{Value, json};
 
     use super::*;
     use crate::tests::kinds;
     use testkit::log_lines;
 
     #[test]
-    fn a_panic_is_answered_in_the_form_of_the_review_and_counted() {
+    fn a_panic_is_answered_and_counted() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let handlers = Handlers::new(&kinds(), 0, &metrics);
         for endpoint in &handlers.endpoints {
-            let kind = match endpoint.task {
-                Task::Admit(_) => "AdmissionReview",
-                Task::Convert(_) => "ConversionReview",
-            };
-            let answer = endpoint.guarded("u-1", || panic!("on purpose"));
-            assert_eq!(answer.status, StatusCode::OK);
-            let answer: Value = serde_json::from_slice(&answer.body).unwrap();
-            assert_eq!(answer["kind"], json!(kind));
-            assert_eq!(answer["response"]["uid"], json!("u-1"));
-            match endpoint.task {
-                Task::Admit(_) => {
-                    assert_eq!(answer["response"]["allowed"], json!(false));
-                    assert_eq!(answer["response"]["status"]["code"], json!(500));
-                }
-                Task::Convert(_) => {
-                    assert_eq!(answer["response"]["result"]["status"], json!("Failure"));
-                }
-            }
+            let answer = endpoint.guarded(|| panic!("on purpose"));
+            assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
         }
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();

@@ -1,36 +1,26 @@
 //! The parent of a span that another process names.
 
+use std::collections::HashMap;
+
 use http::HeaderMap;
-use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
+use opentelemetry::propagation::TextMapPropagator as _;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 const PARENT: &str = "traceparent";
 
-/// The parent only. The `tracestate` of a client can be 16 KiB long, and each span that waits for its export
-/// would keep it.
-struct Parent<'a>(&'a HeaderMap);
-
-impl Extractor for Parent<'_> {
-    fn get(&self, key: &str) -> Option<&str> {
-        self.0.get(key).filter(|_| key == PARENT)?.to_str().ok()
-    }
-
-    fn keys(&self) -> Vec<&str> {
-        vec![PARENT]
-    }
-}
-
 /// Makes `span` part of the trace in the `traceparent` of `headers` (W3C Trace Context), if there is
-/// one. `span` must not have been entered yet.
+/// one. `span` must not have been entered yet. The `tracestate` of a client is left out: it can be 16 KiB long,
+/// and each span that waits for its export would keep it.
 pub(crate) fn adopt(span: &Span, headers: &HeaderMap) {
-    if span.is_disabled() || !headers.contains_key(PARENT) {
+    let parent = headers.get(PARENT).and_then(|parent| parent.to_str().ok());
+    let Some(parent) = parent.filter(|_| !span.is_disabled()) else {
         return;
-    }
-    let parent = TraceContextPropagator::new().extract(&Parent(headers));
+    };
+    let headers = HashMap::from([(PARENT.to_owned(), parent.to_owned())]);
     // Fails only if the span was entered already, or is not traced.
-    let _ = span.set_parent(parent);
+    let _ = span.set_parent(TraceContextPropagator::new().extract(&headers));
 }
 
 #[cfg(test)]

@@ -65,10 +65,6 @@ fn plan<O: Operand>(
     resource: &Resource,
     settings: &Settings,
 ) -> Result<Plan, ValidationError> {
-    let errors = O::KIND.hub.validate(&resource.spec);
-    if !errors.is_empty() {
-        return Err(ValidationError::Invalid(errors));
-    }
     let spec = O::Spec::deserialize(&resource.spec)
         .map_err(|error| invalid("spec", None, error.to_string()))?;
     let plan = operand.plan(spec, settings)?;

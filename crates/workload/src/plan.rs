@@ -12,7 +12,7 @@ use crate::api::workload::{
     NodePortService, PodSecurity, ReplicatedWorkload, ServiceSpec, ServiceType, Workload,
 };
 use quartet_versions::replicas::{NotAllowed, within_limit};
-use quartet_versions::validation::{ErrorReason, FieldError};
+use quartet_versions::validation::FieldError;
 
 /// The properties that all instances of a kind share, and defaults for the others.
 #[derive(Debug)]
@@ -247,10 +247,5 @@ pub fn replicas_within_limit(
 
 /// A validation error for one field.
 pub fn invalid(field: &str, value: Option<Value>, detail: String) -> ValidationError {
-    ValidationError::Invalid(vec![FieldError {
-        field: field.to_owned(),
-        reason: ErrorReason::Invalid,
-        value,
-        detail,
-    }])
+    ValidationError::Invalid(vec![FieldError::invalid(field, value.as_ref(), &detail)])
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::admission::{asked, message};
 use super::*;
 use crate::kinds::DATA_ANNOTATION;
-use quartet_versions::conversion::{ANNOTATIONS_LIMIT_BYTES, DATA_LIMIT_BYTES};
+use quartet_versions::conversion::ANNOTATIONS_LIMIT_BYTES;
 
 /// A Memcached of the original version with this text as the annotation.
 fn with_data(size: i64, data: &str) -> Value {
@@ -15,19 +15,13 @@ fn with_data(size: i64, data: &str) -> Value {
     object
 }
 
-/// Valid data of `length` bytes.
-fn padded(length: usize) -> String {
-    let data = json!({"v1": {"memory": 64}}).to_string();
-    format!("{data:length$}")
-}
-
 #[tokio::test]
-async fn fields_in_the_annotation_are_validated_like_those_of_the_spec() {
+async fn fields_in_the_annotation_must_have_the_types_of_those_of_the_spec() {
     let server = Server::start().await;
-    let wrong = json!({"v1": {"memory": -5}}).to_string();
+    let wrong = json!({"v1": {"memory": "5"}}).to_string();
     let right = json!({"v1": {"memory": 5}}).to_string();
     let rejected = asked(&server, MEMCACHED_SPOKE, &creation(&with_data(1, &wrong))).await;
-    let detail = "spec.memory of v1: Invalid value: -5: must be greater than or equal to 1";
+    let detail = "spec of v1: Invalid value: invalid type: string \"5\", expected i32";
     let said = message(&rejected);
     assert!(
         said.contains(&format!("metadata.annotations[{DATA_ANNOTATION}]")) && said.contains(detail),
@@ -46,31 +40,6 @@ async fn fields_in_the_annotation_are_validated_like_those_of_the_spec() {
     let review = update(&with_data(1, &right), &with_data(1, &wrong));
     let rejected = asked(&server, MEMCACHED_SPOKE, &review).await;
     assert!(message(&rejected).contains(detail));
-}
-
-#[tokio::test]
-async fn an_annotation_over_its_limit_may_stay_or_shrink_but_not_grow() {
-    let server = Server::start().await;
-    let limit = DATA_LIMIT_BYTES;
-    let object = |length: usize| with_data(1, &padded(length));
-    for (old, new, is_allowed) in [
-        (None, limit, true),
-        (None, limit + 1, false),
-        (Some(limit), limit + 1, false),
-        (Some(limit + 2), limit + 2, true),
-        (Some(limit + 2), limit + 1, true),
-        (Some(limit + 2), limit + 3, false),
-    ] {
-        let review = match old {
-            None => creation(&object(new)),
-            Some(old) => update(&object(old), &object(new)),
-        };
-        let answer = asked(&server, MEMCACHED_SPOKE, &review).await;
-        let said = message(&answer);
-        assert_eq!(said.is_empty(), is_allowed, "{old:?} {new} {said}");
-        let too_long = format!("Too long: may not be more than {limit} bytes");
-        assert!(is_allowed || said.contains(&too_long), "{said}");
-    }
 }
 
 /// A Memcached of the new version; `memory` is a field that the original version lacks. The other
@@ -150,41 +119,7 @@ async fn an_apply_that_would_lose_fields_for_lack_of_room_is_rejected() {
     assert_eq!(said(&managed("v1", room), &lost).await, "");
     // Few annotations never lack room.
     let few = managed("v1alpha1", 100);
-    assert_eq!(said(&few, &annotated(None, DATA_LIMIT_BYTES / 2)).await, "");
-}
-
-/// The schemas bound these fields, but a value that was stored before they did may stay.
-#[tokio::test]
-async fn fields_over_the_limit_of_the_annotation_may_stay_but_not_grow() {
-    let server = Server::start().await;
-    let object = |value: usize, memory: Option<i64>| {
-        let selector = json!({"k": "x".repeat(value)});
-        let mut object = memcached(
-            "v1",
-            json!({"replicas": 1, "scheduling": {"nodeSelector": selector}}),
-        );
-        if let Some(memory) = memory {
-            object["spec"]["memory"] = json!(memory);
-        }
-        object
-    };
-    let long = DATA_LIMIT_BYTES + 1000;
-    let said = async |old: &Value, new: &Value| {
-        let answer = asked(&server, MEMCACHED_HUB, &update(old, new)).await;
-        message(&answer).to_owned()
-    };
-    let grows = said(&object(long, None), &object(long, Some(64))).await;
-    assert!(
-        grows.contains(
-            "spec: Too long: the fields that other versions lack may not be more than 32768 bytes"
-        ),
-        "{grows}"
-    );
-    assert_eq!(said(&object(long, Some(64)), &object(long, None)).await, "");
-    assert_eq!(
-        said(&object(long, Some(64)), &object(long, Some(65))).await,
-        ""
-    );
+    assert_eq!(said(&few, &annotated(None, 16 * 1024)).await, "");
 }
 
 /// An update of a Memcached of the original version whose new object has this annotation.

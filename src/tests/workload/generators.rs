@@ -127,7 +127,7 @@ pub(super) fn valid_resource_of(
         move |(base, chosen, name)| {
             let mut spec = base.clone();
             spec.as_object_mut().expect("an object").extend(chosen);
-            if !KNOWN.contains(&kind.kind) && !kind.hub.validate(&spec).is_empty() {
+            if !KNOWN.contains(&kind.kind) && kind.hub.validate(&spec).is_err() {
                 spec = base;
             }
             named(operator, &name, spec)

@@ -80,7 +80,7 @@ proptest! {
             (Just(operator), within(&operator.kind().hub.spec))
         })
     ) {
-        if operator.kind().hub.validate(&spec).is_empty() {
+        if operator.kind().hub.validate(&spec).is_ok() {
             let refused = desired(operator, &resource(operator, spec)).err();
             prop_assert!(!matches!(refused, Some(ValidationError::Invalid(_))), "{refused:?}");
         }

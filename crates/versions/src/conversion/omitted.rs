@@ -6,8 +6,6 @@
 //! The webhook sets the field when it converts a stored object; the field itself is never stored,
 //! since the API server validates before it converts to the stored version.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinitionVersion, JSONSchemaProps, ValidationRule,
 };
@@ -26,35 +24,26 @@ pub(super) const OMITTED_MAPPING: FieldMapping = FieldMapping::new(&[OMITTED], &
 /// whatever the update changes: even a status update stores the whole object.
 pub fn reject_writes(kind: &Kind, version: &mut CustomResourceDefinitionVersion) {
     let (hub, group, plural) = (kind.hub.name, kind.group, kind.plural);
-    let is_spoke = version.name == kind.spoke.name;
-    let message = format!(
-        "the annotations have no room for the fields that only {hub} has: write \
-         {plural}.{hub}.{group}, and remove annotations there first"
-    );
+    let schema = version.schema.as_mut();
+    let Some(root) = schema.and_then(|schema| schema.open_api_v3_schema.as_mut()) else {
+        return;
+    };
     let rule = |rule: String, field_path: Option<String>| ValidationRule {
         rule,
         field_path,
-        message: Some(message.clone()),
+        message: Some(format!(
+            "the annotations have no room for the fields that only {hub} has: write \
+             {plural}.{hub}.{group}, and remove annotations there first"
+        )),
         reason: Some("FieldValueForbidden".to_owned()),
         ..ValidationRule::default()
     };
-    let Some(root) = version
-        .schema
-        .as_mut()
-        .and_then(|schema| schema.open_api_v3_schema.as_mut())
-    else {
-        return;
-    };
-    if is_spoke {
+    if version.name == kind.spoke.name {
         // A transition rule: the API server enforces it even if the update does not change the
         // spec.
-        let rule = rule(
-            format!("!has(oldSelf.spec) || !has(oldSelf.spec.{OMITTED})"),
-            Some(format!(".spec.{OMITTED}")),
-        );
-        root.x_kubernetes_validations
-            .get_or_insert_default()
-            .push(rule);
+        let cel = format!("!has(oldSelf.spec) || !has(oldSelf.spec.{OMITTED})");
+        let rules = root.x_kubernetes_validations.get_or_insert_default();
+        rules.push(rule(cel, Some(format!(".spec.{OMITTED}"))));
     }
     let field = JSONSchemaProps {
         description: Some(format!(
@@ -69,12 +58,9 @@ pub fn reject_writes(kind: &Kind, version: &mut CustomResourceDefinitionVersion)
         x_kubernetes_validations: Some(vec![rule("false".to_owned(), None)]),
         ..JSONSchemaProps::default()
     };
-    let spec = root
-        .properties
-        .as_mut()
-        .and_then(|root| root.get_mut("spec"));
-    if let Some(spec) = spec {
-        let fields: &mut BTreeMap<_, _> = spec.properties.get_or_insert_default();
+    let properties = root.properties.get_or_insert_default();
+    if let Some(spec) = properties.get_mut("spec") {
+        let fields = spec.properties.get_or_insert_default();
         fields.insert(OMITTED.to_owned(), field);
     }
 }

@@ -7,10 +7,6 @@ use super::omitted::OMITTED_MAPPING;
 use crate::kind::{Kind, Version};
 use crate::raw::has_at_most;
 
-/// Largest size of the data of one object, which leaves room for other annotations. The bounds of
-/// the schemas keep the data below it; a test adds them up.
-pub const DATA_LIMIT_BYTES: usize = 32 * 1024;
-
 /// Largest number of values in one spec; the data of the annotation, which contains one object more than
 /// the spec, may have one more. The schemas allow half as
 /// many (a test counts them); trees of this many take at most 0.4 MB, the largest of nested objects.
@@ -25,24 +21,7 @@ pub fn hub_spec(kind: &Kind, from: &Version, spec: &Value, annotations: Option<&
     let data = annotations
         .and_then(|annotations| annotations.get(kind.brand.conversion_data))
         .and_then(Value::as_str);
-    convert_spec(kind, from, &kind.hub, spec.clone(), data).spec
-}
-
-/// The spec in the version other than `from`, including what the annotation text `data` adds to
-/// it.
-pub fn other_spec(kind: &Kind, from: &Version, spec: &Value, data: Option<&str>) -> Value {
-    convert_spec(kind, from, other(kind, from), spec.clone(), data).spec
-}
-
-/// The text of the annotation that an object of version `from` with this spec needs in the other
-/// version. `None` if that version has all the fields.
-pub fn data_needed(kind: &Kind, from: &Version, spec: &Value) -> Option<String> {
-    convert_spec(kind, from, other(kind, from), spec.clone(), None).data
-}
-
-/// Reports whether an object of version `from` can have this text as its annotation.
-pub fn is_data_for(kind: &Kind, from: &Version, data: &str) -> bool {
-    data_for(other(kind, from), data).is_some()
+    convert_spec(kind, from, &kind.hub, spec.clone(), data).0
 }
 
 /// The version of `kind` that is not `version`.
@@ -53,24 +32,18 @@ pub fn other<'a>(kind: &'a Kind, version: &Version) -> &'a Version {
     }
 }
 
-/// A spec, and the text of the annotation that belongs to it.
-pub(super) struct ConvertedSpec {
-    pub(super) spec: Value,
-    pub(super) data: Option<String>,
-}
-
 /// Converts `spec` from version `from` to `to`, and restores what an earlier conversion put into
-/// `data`.
-pub(super) fn convert_spec(
+/// `data`. Returns it with the text of the annotation that belongs to it, if `to` does not have all the fields.
+pub fn convert_spec(
     kind: &Kind,
     from: &Version,
     to: &Version,
     spec: Value,
     data: Option<&str>,
-) -> ConvertedSpec {
+) -> (Value, Option<String>) {
     let Value::Object(mut spec) = spec else {
         // Nothing to convert: an absent spec is the same in every version.
-        return ConvertedSpec { spec, data: None };
+        return (spec, None);
     };
     let from_spoke = from.name == kind.spoke.name;
     let paths = || {
@@ -92,22 +65,19 @@ pub(super) fn convert_spec(
         // A field that the source version has is not restored: a user has changed or removed it
         // there.
         for (_, target_path) in paths() {
-            remove(&mut restored, target_path);
+            take(&mut restored, target_path);
         }
         fill(&mut converted, restored);
     }
     let remainder = spec;
     let data = (!remainder.is_empty()).then(|| json!({from.name: remainder}).to_string());
-    ConvertedSpec {
-        spec: Value::Object(converted),
-        data,
-    }
+    (Value::Object(converted), data)
 }
 
 /// The data in `text` for version `to`. `None` if the text is not ours, or is for the other
 /// version. More values than those of a spec are not ours: anybody can write the annotation, and a tree
 /// takes many times the memory of its text.
-fn data_for(to: &Version, text: &str) -> Option<Map<String, Value>> {
+pub fn data_for(to: &Version, text: &str) -> Option<Map<String, Value>> {
     if !has_at_most(MOST_VALUES + 1, text) {
         return None;
     }
@@ -145,7 +115,7 @@ fn take(fields: &mut Map<String, Value>, path: &[&str]) -> Option<Value> {
 }
 
 /// Sets the value at `path`, and creates the objects on the way.
-pub(super) fn set(fields: &mut Map<String, Value>, path: &[&str], value: Value) {
+fn set(fields: &mut Map<String, Value>, path: &[&str], value: Value) {
     let Some((name, rest)) = path.split_first() else {
         return;
     };
@@ -156,18 +126,5 @@ pub(super) fn set(fields: &mut Map<String, Value>, path: &[&str], value: Value) 
     let inner = fields.entry(*name).or_insert_with(|| json!({}));
     if let Value::Object(inner) = inner {
         set(inner, rest, value);
-    }
-}
-
-/// Removes the value at `path`.
-pub(super) fn remove(fields: &mut Map<String, Value>, path: &[&str]) {
-    match path {
-        [] => {}
-        [name] => _ = fields.remove(*name),
-        [name, rest @ ..] => {
-            if let Some(Value::Object(inner)) = fields.get_mut(*name) {
-                remove(inner, rest);
-            }
-        }
     }
 }

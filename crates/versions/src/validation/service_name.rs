@@ -2,26 +2,20 @@
 
 use serde_json::Value;
 
-use super::field_error::{ErrorReason, FieldError};
+use super::FieldError;
 use crate::limits::LABEL_MAX;
-use quartet_http::bounded::shortened;
 
 /// The error if a Service cannot have `name`. Names of Services are DNS labels (RFC 1035) of at
 /// most 63 characters; names of custom resources may have 253 characters and begin with a digit.
 pub fn service_name_error(name: &str) -> Option<FieldError> {
-    let bytes = name.as_bytes();
-    let is_label = bytes.len() <= usize::from(LABEL_MAX)
-        && bytes.first().is_some_and(u8::is_ascii_lowercase)
-        && bytes.last().is_some_and(|last| *last != b'-')
-        && bytes
-            .iter()
-            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-');
-    (!is_label).then(|| FieldError {
-        field: "metadata.name".to_owned(),
-        reason: ErrorReason::Invalid,
-        value: Some(Value::from(shortened(name))),
-        detail: SERVICE_NAME_MESSAGE.to_owned(),
-    })
+    let is_label = name.len() <= usize::from(LABEL_MAX)
+        && name.starts_with(|first: char| first.is_ascii_lowercase())
+        && !name.ends_with('-')
+        && name
+            .bytes()
+            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
+    let error = || FieldError::invalid("metadata.name", Some(&name.into()), SERVICE_NAME_MESSAGE);
+    (!is_label).then(error)
 }
 
 /// Whether the name of a resource must be valid for a Service.
@@ -61,13 +55,10 @@ impl ServiceName {
             Self::Free => None,
             Self::NeededWhen { has, enabled } => {
                 let object = format!("has(self.spec) && has(self.spec.{has})");
-                Some(match enabled {
-                    Some(flag) => {
-                        let flag = format!("self.spec.{has}.{flag}");
-                        format!("{object} && has({flag}) && {flag}")
-                    }
-                    None => object,
-                })
+                Some(enabled.map_or(object.clone(), |flag| {
+                    let flag = format!("self.spec.{has}.{flag}");
+                    format!("{object} && has({flag}) && {flag}")
+                }))
             }
             Self::Needed => Some("true".to_owned()),
         }

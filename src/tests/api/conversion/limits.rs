@@ -7,11 +7,12 @@ use super::{converted, object};
 use crate::kinds::DATA_ANNOTATION;
 use crate::kinds::memcached;
 use crate::tests::workload::kinds;
-use quartet_versions::conversion::{
-    ANNOTATIONS_LIMIT_BYTES, DATA_LIMIT_BYTES, MOST_VALUES, OMITTED, convert,
-};
-use quartet_versions::limits::{LABEL, NAME, QUALIFIED_NAME, QUALIFIED_NAME_MAX};
+use quartet_versions::conversion::{ANNOTATIONS_LIMIT_BYTES, MOST_VALUES, OMITTED, convert};
+use quartet_versions::limits::{LABEL, NAME, QUALIFIED_NAME, QUALIFIED_NAME_MAX, QUANTITY_MAX};
 use quartet_versions::raw::has_at_most;
+
+/// The data of a valid object leaves room for other annotations.
+const DATA_LIMIT_BYTES: usize = 32 * 1024;
 
 #[test]
 fn data_that_passes_the_limit_of_annotations_is_left_out_and_told() {
@@ -83,7 +84,7 @@ fn largest(schema: &Value) -> Value {
         character.repeat(max)
     };
     if schema["x-kubernetes-int-or-string"] == true {
-        return json!("1".repeat(quartet_versions::quantity::MAX_LENGTH));
+        return json!("1".repeat(QUANTITY_MAX.into()));
     }
     match schema["type"].as_str().unwrap() {
         "boolean" => json!(false),

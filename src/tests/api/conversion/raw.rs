@@ -10,17 +10,16 @@ use super::object;
 use crate::kinds::DATA_ANNOTATION;
 use crate::kinds::memcached;
 use quartet_versions::conversion::{
-    ANNOTATIONS_LIMIT_BYTES, ConversionError, Converted, ConvertedText, MOST_VALUES, convert,
-    convert_into,
+    ANNOTATIONS_LIMIT_BYTES, ConversionError, Converted, MOST_VALUES, convert, convert_into,
 };
-use quartet_versions::raw::Envelope;
+use quartet_versions::raw::Members;
 use quartet_versions::{Kind, Version};
 
 /// The result of converting `text`.
 fn convert_text(kind: &Kind, text: &str, to: &Version) -> Result<Converted, ConversionError> {
-    let object: Envelope<'_> = serde_json::from_str(text).unwrap();
+    let object = Members::of(text).unwrap();
     let mut out = b"before ".to_vec();
-    let ConvertedText { data_left_out, .. } = convert_into(&mut out, kind, object, to)?;
+    let (_, data_left_out) = convert_into(&mut out, kind, object, to)?;
     let converted = out.strip_prefix(b"before ").unwrap();
     Ok(Converted {
         object: serde_json::from_slice(converted).unwrap(),
@@ -125,12 +124,12 @@ fn what_is_not_touched_keeps_every_byte() {
     let kind = &memcached::KIND;
     let text = r#"{ "kind":"Memcached","metadata" : {"name":"\u0078", "n": 1e400 },
         "apiVersion":"cache.example.com/v1alpha1", "status":{ "replicas": 3.0 }, "spec": {"size" : 3} }"#;
-    let object: Envelope<'_> = serde_json::from_str(text).unwrap();
+    let object = Members::of(text).unwrap();
     let mut out = Vec::new();
     convert_into(&mut out, kind, object, &kind.hub).unwrap();
     assert_eq!(
         String::from_utf8(out).unwrap(),
-        r#"{"apiVersion":"cache.example.com/v1","kind":"Memcached","metadata":{"n":1e400,"name":"\u0078"},"#.to_owned()
+        r#"{"apiVersion":"cache.example.com/v1","kind":"Memcached","metadata":{"name":"\u0078", "n": 1e400 },"#.to_owned()
             + r#""spec":{"replicas":3},"status":{ "replicas": 3.0 }}"#
     );
 }

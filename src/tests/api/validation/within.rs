@@ -4,10 +4,10 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::limits::{LABEL, NAME, QUALIFIED_NAME, VISIBLE, allows};
+use quartet_versions::limits::{LABEL, NAME, QUALIFIED_NAME, VISIBLE};
 
-/// Values within every bound of `schema`. Without fields of other versions; may violate rules over
-/// several fields.
+/// Values within every bound of `schema`. Without fields of other versions; may violate the rules that the API
+/// server has for a Deployment.
 pub(crate) fn within(schema: &'static Value) -> BoxedStrategy<Value> {
     if schema["x-kubernetes-int-or-string"] == true {
         return prop_oneof![
@@ -113,7 +113,15 @@ fn object(schema: &'static Value) -> BoxedStrategy<Value> {
                 })
                 .boxed()
         })
-        .prop_map(Value::Object)
+        .prop_map(move |mut object| {
+            let rules = schema["x-kubernetes-validations"].to_string();
+            let has_port = object.get("nodePort").is_some_and(|port| !port.is_null());
+            // Only some types of Service have a node port.
+            if has_port && rules.contains("nodePort") {
+                object.insert("type".to_owned(), json!("NodePort"));
+            }
+            Value::Object(object)
+        })
         .boxed()
 }
 
@@ -122,7 +130,7 @@ fn text(min: usize, max: usize, pattern: &'static str) -> BoxedStrategy<String> 
         VISIBLE => '!'..='~',
         _ => 'a'..='z',
     };
-    let characters: Vec<char> = allowed.filter(|it| allows(pattern, *it)).collect();
+    let characters: Vec<char> = allowed.collect();
     let length = min..=max.min(min + 8);
     let text = vec(prop::sample::select(characters), length);
     text.prop_map(String::from_iter).boxed()
