@@ -7,11 +7,11 @@ use std::error::Error as _;
 
 use libfuzzer_sys::fuzz_target;
 use pem::Pem;
-use quartet_operator::certificates::{ServingPair, Validity};
+use quartet_certificates::{ServingPair, Validity};
 use rustls::SignatureScheme;
 
-const CERTIFICATE: &str = include_str!("../../src/certificates/testdata/ec.crt");
-const KEY: &str = include_str!("../../src/certificates/testdata/ec.pkcs8.key");
+const CERTIFICATE: &str = include_str!("../../crates/certificates/src/testdata/ec.crt");
+const KEY: &str = include_str!("../../crates/certificates/src/testdata/ec.pkcs8.key");
 
 const SEPARATOR: &[u8] = b"\n%\n";
 const SEQUENCE: u8 = 0x30;

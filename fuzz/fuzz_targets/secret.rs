@@ -9,8 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use libfuzzer_sys::fuzz_target;
-use quartet_operator::certificates::contents::{Contents, MAX_OLD};
-use quartet_operator::certificates::plan::{Seen, plan};
+use quartet_certificates::contents::{Contents, MAX_OLD};
+use quartet_certificates::plan::{Seen, plan};
 
 const KEYS: [&str; 7] = [
     "tls.crt",
@@ -30,8 +30,8 @@ const GOOD: [&str; 8] = [
     include_str!("../testdata/leaf2.crt"),
     include_str!("../testdata/leaf2.key"),
     include_str!("../testdata/ca2.crt"),
-    include_str!("../../src/certificates/testdata/ec.crt"),
-    include_str!("../../src/certificates/testdata/ec.pkcs8.key"),
+    include_str!("../../crates/certificates/src/testdata/ec.crt"),
+    include_str!("../../crates/certificates/src/testdata/ec.pkcs8.key"),
 ];
 
 const SEPARATOR: &[u8] = b"\n%\n";

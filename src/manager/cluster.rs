@@ -25,7 +25,7 @@ use tower::{BoxError, ServiceBuilder};
 
 use super::requests::RequestCounter;
 use crate::budget::READ_BYTES;
-use crate::certificates::pem_problem;
+use quartet_certificates::pem_problem;
 
 /// Longest wait for a TCP and TLS connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

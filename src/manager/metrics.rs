@@ -24,7 +24,7 @@ use super::parts::Group;
 use super::process_metrics;
 use super::supervise::plain;
 use crate::budget::{METRICS, SCRAPE_BYTES, SCRAPES};
-use crate::certificates::{self, directory, in_memory};
+use quartet_certificates::{self as certificates, directory, in_memory};
 use crate::config::{Config, MetricsSecurity};
 use crate::names::METRICS_PATH;
 use quartet_http::server::held;

@@ -30,7 +30,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::HEALTH;
-use crate::certificates;
+use quartet_certificates as certificates;
 use crate::config::Config;
 use crate::names;
 pub use cluster::{Clients, ClusterError};

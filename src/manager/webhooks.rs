@@ -15,7 +15,7 @@ use super::health::Endpoint;
 use super::namespace::pod_namespace;
 use super::parts::Group;
 use super::supervise::BEHIND_A_SERVICE;
-use crate::certificates::{self, Registered, SECRET, SelfManaged, directory, self_managed};
+use quartet_certificates::{self as certificates, Registered, SECRET, SelfManaged, directory, self_managed};
 use crate::config::{CertificateSource, Config};
 use crate::kinds::OPERATORS;
 use crate::names;

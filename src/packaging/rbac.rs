@@ -13,7 +13,7 @@ use super::crd::kustomization;
 use super::kinds::{crd_names, kinds};
 use super::manifest::{Manifest, ManifestError};
 use super::template;
-use crate::certificates::{Registered, SECRET, registered_rights, secret_rights};
+use quartet_certificates::{Registered, SECRET, registered_rights, secret_rights};
 use crate::controller::rights;
 use crate::kinds::OPERATORS;
 use crate::names::{PROJECT, WEBHOOK_CONFIGURATION};

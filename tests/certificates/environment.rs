@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use devcluster::Environment;
 use kube::{Client, Config};
-use quartet_operator::certificates::{Metrics, Registered, Resolver, SelfManaged, self_managed};
+use quartet_certificates::{Metrics, Registered, Resolver, SelfManaged, self_managed};
 use serde_json::{Value, json};
 use testkit::{Answer, ApiServer, Limit, RBAC, Retries};
 use tokio::net::TcpListener;
