@@ -9,9 +9,9 @@ use tracing::level_filters::LevelFilter;
 use super::address::BindAddress;
 use super::flags::{Flags, SERVING_CERTS};
 use super::values::{CertMode, LogFormat};
-use quartet_certificates::Files;
 use crate::kinds::OPERATORS;
 use crate::operators::{Operator, Settings};
+use quartet_certificates::Files;
 use quartet_webhook::TlsVersion;
 
 /// A valid configuration.

@@ -25,7 +25,6 @@ use tower::{BoxError, ServiceBuilder};
 
 use super::requests::RequestCounter;
 use crate::budget::READ_BYTES;
-use quartet_certificates::pem_problem;
 
 /// Longest wait for a TCP and TLS connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -87,11 +86,9 @@ fn without_secrets(error: BoxError) -> BoxError {
     let first: &(dyn Error + 'static) = &*error;
     let mut causes = iter::successors(Some(first), |&cause| cause.source());
     let problem = causes.find_map(|cause| {
-        if let Some(error) = cause.downcast_ref::<pem::Error>() {
-            let problem = pem_problem(error);
-            return Some(format!(
-                "the client certificate or its key is not PEM: {problem}"
-            ));
+        if cause.is::<pem::Error>() {
+            let problem = "the client certificate or its key is not PEM; is it on one line?";
+            return Some(problem.to_owned());
         }
         if let Some(KubeconfigError::Parse(error)) = cause.downcast_ref() {
             return Some(match error.location() {

@@ -24,9 +24,9 @@ use super::parts::Group;
 use super::process_metrics;
 use super::supervise::plain;
 use crate::budget::{METRICS, SCRAPE_BYTES, SCRAPES};
-use quartet_certificates::{self as certificates, directory, in_memory};
 use crate::config::{Config, MetricsSecurity};
-use crate::names::METRICS_PATH;
+use crate::names::{METRICS_PATH, METRICS_PREFIX};
+use quartet_certificates::{self as certificates, directory, in_memory};
 use quartet_http::server::held;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -49,10 +49,10 @@ pub(super) fn start(
     config: &Config,
     client: Client,
     listener: TcpListener,
-    (mut registry, reads): (Registry, &certificates::Reads),
+    (mut registry, reads): (Registry, &certificates::Metrics),
     group: &mut Group,
 ) {
-    let mut metrics = || reads.of("metrics", &mut registry);
+    let mut metrics = || reads.of("metrics", METRICS_PREFIX, &mut registry);
     let source = match &config.metrics_security {
         MetricsSecurity::Plain => None,
         MetricsSecurity::SelfSigned => {

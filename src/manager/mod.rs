@@ -30,7 +30,6 @@ use tokio::runtime::{Handle, Runtime};
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::HEALTH;
-use quartet_certificates as certificates;
 use crate::config::Config;
 use crate::names;
 pub use cluster::{Clients, ClusterError};
@@ -39,6 +38,7 @@ pub use error::{EXIT_USAGE, RunError};
 use health::Endpoint;
 pub use listen::BindError;
 use listen::listen;
+use quartet_certificates as certificates;
 pub use quartet_http::error_report;
 use requests::RequestCounter;
 use runtime::{runtime, webhook_runtime};
@@ -132,7 +132,7 @@ async fn start_and_stop(
     listen::raise_open_files();
     let mut registry = metrics::registry();
     let requests = RequestCounter::registered(&mut registry);
-    let reads = certificates::Reads::registered(&mut registry);
+    let reads = certificates::Metrics::registered(&mut registry);
     let prepared = async {
         let kubeconfig = config.kubeconfig.as_deref();
         let (clients, access) = cluster::connect(kubeconfig, &requests).await?;

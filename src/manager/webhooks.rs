@@ -15,10 +15,12 @@ use super::health::Endpoint;
 use super::namespace::pod_namespace;
 use super::parts::Group;
 use super::supervise::BEHIND_A_SERVICE;
-use quartet_certificates::{self as certificates, Registered, SECRET, SelfManaged, directory, self_managed};
 use crate::config::{CertificateSource, Config};
 use crate::kinds::OPERATORS;
 use crate::names;
+use quartet_certificates::{
+    self as certificates, SelfManaged, directory, registered, self_managed,
+};
 use quartet_webhook::{self as webhook, Handlers, serve};
 
 /// Starts the certificate source and the server in `group`, the server on a runtime of its own. Returns
@@ -30,21 +32,23 @@ pub(super) fn start(
     config: &Config,
     clients: &Clients,
     (listener, runtime): (TcpListener, &Handle),
-    (registry, reads): (&mut Registry, &certificates::Reads),
+    (registry, reads): (&mut Registry, &certificates::Metrics),
     group: &mut Group,
     ready: Endpoint,
 ) -> Result<Endpoint, RunError> {
     let metrics = webhook::Metrics::register(registry);
-    let of_certificate = reads.of("webhook", registry);
+    let of_certificate = reads.of("webhook", names::METRICS_PREFIX, registry);
     let (resolver, run) = match &config.certificates {
         CertificateSource::Directory(files) => directory(files.clone(), of_certificate),
         CertificateSource::SelfManaged => {
             let crds = OPERATORS.iter().map(|operator| operator.kind().crd_name());
             let options = SelfManaged {
                 namespace: own_namespace(),
-                secret: SECRET.to_owned(),
+                secret: names::WEBHOOK_SECRET.to_owned(),
                 service: names::WEBHOOK_SERVICE.to_owned(),
-                registered: Registered::all(crds, names::WEBHOOK_CONFIGURATION),
+                registered: registered(crds, names::WEBHOOK_CONFIGURATION),
+                managed_by: names::PROJECT,
+                field_manager: names::WEBHOOK_MANAGER,
             };
             let (calls, watches) = (clients.calls.clone(), clients.watches.clone());
             self_managed(options, calls, watches, of_certificate)

@@ -13,11 +13,11 @@ use super::crd::kustomization;
 use super::kinds::{crd_names, kinds};
 use super::manifest::{Manifest, ManifestError};
 use super::template;
-use quartet_certificates::{Registered, SECRET, registered_rights, secret_rights};
 use crate::controller::rights;
 use crate::kinds::OPERATORS;
-use crate::names::{PROJECT, WEBHOOK_CONFIGURATION};
+use crate::names::{PROJECT, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET};
 use crate::operators::owned_by;
+use quartet_certificates::{registered, registered_rights, secret_rights};
 use quartet_versions::Kind;
 
 /// The resources of `rbac`, before the roles for users.
@@ -146,11 +146,11 @@ fn values(rules: impl IntoIterator<Item = impl serde::Serialize>) -> Vec<Value> 
 
 /// The rules of the roles with a template, by placeholder.
 pub(super) fn rules() -> [(&'static str, Vec<Value>); 4] {
-    let registration = registered_rights(&Registered::all(crd_names(), WEBHOOK_CONFIGURATION));
+    let registration = registered_rights(&registered(crd_names(), WEBHOOK_CONFIGURATION));
     [
         ("CONTROLLER_RULES", controller_rules()),
         ("REGISTRATION_RULES", values(registration)),
-        ("CERTIFICATE_RULES", values(secret_rights(SECRET))),
+        ("CERTIFICATE_RULES", values(secret_rights(WEBHOOK_SECRET))),
         ("MIGRATION_RULES", migration_rules()),
     ]
 }

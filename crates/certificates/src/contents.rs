@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::ByteString;
 
-use super::identity::{Authority, Identity};
+use super::identity::{Authority, Identity, authorities, bundle};
 
 /// The keys in the Secret. The first two are those of the type `kubernetes.io/tls`.
 const CURRENT: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
@@ -29,106 +30,78 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Reads the Secret's data. A pair that is damaged or not for `names` counts as absent; its
-    /// authority is kept, since a replica may still serve the pair.
-    pub fn read(data: &BTreeMap<String, ByteString>, names: &[String]) -> Self {
-        let mut old = authorities(data, OLD);
-        let mut identity = |keys: [&str; 3]| {
-            let read = identity(data, keys, names);
-            if read.is_none() {
-                let [_, _, authority] = keys;
-                old.extend(authorities(data, authority));
-            }
-            read
+    /// Reads the Secret's data. A pair that is damaged, not for `names` or not valid at the time `now` counts as
+    /// absent; its authority is kept, since a replica may still serve the pair.
+    pub fn read(data: &BTreeMap<String, ByteString>, names: &[String], now: Timestamp) -> Self {
+        let text = |key: &str| {
+            let value = data.get(key).map(|value| String::from_utf8_lossy(&value.0));
+            value.unwrap_or_default().into_owned()
         };
-        let (current, next) = (identity(CURRENT), identity(NEXT));
-        let mut contents = Self { current, next, old };
-        contents.tidy();
-        contents
+        let mut contents = Self {
+            old: authorities(text(OLD).as_bytes()),
+            ..Self::default()
+        };
+        for (identity, keys) in [(&mut contents.current, CURRENT), (&mut contents.next, NEXT)] {
+            let texts = keys.map(text);
+            let authorities = authorities(texts[2].as_bytes());
+            match Identity::from_texts(texts, names, now) {
+                Ok(read) => *identity = Some(read),
+                Err(error) => {
+                    tracing::debug!(%error, keys = ?keys, "unusable");
+                    contents.old.extend(authorities);
+                }
+            }
+        }
+        contents.tidied()
     }
 
     /// The Secret's data.
     pub fn data(&self) -> BTreeMap<String, ByteString> {
-        let mut data = BTreeMap::new();
-        let mut put = |key: &str, text: &str| {
-            data.insert(key.to_owned(), ByteString(text.as_bytes().to_vec()));
-        };
-        for (identity, keys) in [(&self.current, CURRENT), (&self.next, NEXT)] {
-            let texts = identity.iter().flat_map(|it| it.texts.iter());
-            for (key, text) in keys.into_iter().zip(texts) {
-                put(key, text);
-            }
-        }
-        if !self.old.is_empty() {
-            put(OLD, &pem(&self.old));
-        }
-        data
+        let pairs = [(&self.current, CURRENT), (&self.next, NEXT)].into_iter();
+        let pairs = pairs.flat_map(|(identity, keys)| {
+            let texts = identity.iter().flat_map(|it| it.texts.iter().cloned());
+            keys.into_iter().zip(texts)
+        });
+        let old = (!self.old.is_empty()).then(|| (OLD, bundle(&self.old)));
+        let data = pairs.chain(old);
+        data.map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes())))
+            .collect()
     }
 
     /// All authorities that clients must trust: the current, the next and the previous ones.
     pub fn trusted(&self) -> Vec<Authority> {
-        self.in_use().chain(&self.old).cloned().collect()
-    }
-
-    fn in_use(&self) -> impl Iterator<Item = &Authority> {
-        let identities = self.current.iter().chain(&self.next);
-        identities.map(|identity| &identity.authority)
+        let pairs = self.current.iter().chain(&self.next);
+        let in_use = pairs.map(|identity| &identity.authority);
+        in_use.chain(&self.old).cloned().collect()
     }
 
     /// Returns the contents with `identity` as the current pair; the previous authority stays trusted.
-    pub fn with_current(self, identity: Identity) -> Self {
-        let mut old = self.old;
-        old.splice(..0, self.current.map(|it| it.authority));
-        let next = self.next.filter(|next| *next != identity);
-        let mut contents = Self {
-            current: Some(identity),
-            next,
-            old,
-        };
-        contents.tidy();
-        contents
+    pub(super) fn with_current(mut self, identity: Identity) -> Self {
+        self.next.take_if(|next| *next == identity);
+        let before = self.current.replace(identity);
+        self.old.splice(..0, before.map(|it| it.authority));
+        self.tidied()
     }
 
     /// Returns the contents with `authority` among those that clients trust.
-    pub fn trusting(mut self, authority: &Authority) -> Self {
+    pub(super) fn trusting(mut self, authority: &Authority) -> Self {
         if !self.trusted().contains(authority) {
             self.old.insert(0, authority.clone());
-            self.tidy();
         }
-        self
+        self.tidied()
     }
 
     /// Removes duplicate authorities, and the oldest beyond the limit.
-    fn tidy(&mut self) {
-        let mut seen: Vec<_> = self.in_use().cloned().collect();
-        self.old.retain(|authority| {
-            let new = !seen.contains(authority);
-            seen.push(authority.clone());
-            new
-        });
+    fn tidied(mut self) -> Self {
+        let old = std::mem::take(&mut self.old);
+        let mut seen = self.trusted();
+        for authority in old {
+            if !seen.contains(&authority) {
+                seen.push(authority.clone());
+                self.old.push(authority);
+            }
+        }
         self.old.truncate(MAX_OLD);
+        self
     }
-}
-
-/// Authorities as a PEM bundle.
-pub fn pem(authorities: &[Authority]) -> String {
-    authorities.iter().map(Authority::to_pem).collect()
-}
-
-fn identity(
-    data: &BTreeMap<String, ByteString>,
-    keys: [&str; 3],
-    names: &[String],
-) -> Option<Identity> {
-    let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok();
-    let [certificate, key, authority] = keys;
-    let texts = [text(certificate)?, text(key)?, text(authority)?];
-    let read = Identity::from_texts(texts, names);
-    let read = read.inspect_err(|error| tracing::debug!(%error, certificate, "unusable"));
-    read.ok()
-}
-
-fn authorities(data: &BTreeMap<String, ByteString>, key: &str) -> Vec<Authority> {
-    let bundle = data.get(key);
-    bundle.map_or_else(Vec::new, |bundle| Authority::all_in(&bundle.0))
 }

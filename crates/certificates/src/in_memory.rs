@@ -8,9 +8,8 @@ use futures::FutureExt as _;
 use jiff::Timestamp;
 use tokio::time::sleep;
 
-use super::identity::{LIFE, issue};
-use super::metrics::Metrics;
-use super::resolver::{Resolver, Source};
+use super::identity::{Identity, LIFE, issue};
+use super::resolver::{Metrics, Resolver, Source};
 
 /// Interval of checks of the time.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
@@ -35,15 +34,15 @@ fn renew(resolver: &Resolver, names: &[String], now: Timestamp) {
     if resolver.check_at(now).is_ok() && resolver.check_at(now + LIFE / 3).is_ok() {
         return;
     }
-    let (made, server) = (issue(names, now), resolver.metrics.server);
-    resolver.metrics.read(made.is_ok());
+    let (made, server) = (issue(names, now), resolver.server());
+    resolver.count_read(made.is_ok());
     match made {
-        Ok(identity) => {
-            let validity = identity.pair.validity();
+        Ok(Identity { pair, .. }) => {
+            let validity = pair.validity();
             tracing::info!(server, %validity, "serving a new self-signed certificate");
-            resolver.install(identity.pair);
+            resolver.install(pair);
         }
-        Err(error) => tracing::error!(server, %error, "the served certificate is unchanged"),
+        Err(error) => tracing::error!(server, error, "the served certificate is unchanged"),
     }
 }
 
@@ -52,11 +51,12 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::*;
+    use crate::tests::metrics;
 
     #[test]
     fn a_certificate_is_made_at_once_and_again_when_a_third_of_its_life_is_left() {
         let names = ["localhost".to_owned()];
-        let (resolver, _run) = in_memory(names.to_vec(), Metrics::default());
+        let (resolver, _run) = in_memory(names.to_vec(), metrics());
         let first = resolver.validity().unwrap();
         let second = SignedDuration::from_secs(1);
 
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn a_clock_that_was_set_back_is_followed() {
         let names = ["localhost".to_owned()];
-        let (resolver, _run) = in_memory(names.to_vec(), Metrics::default());
+        let (resolver, _run) = in_memory(names.to_vec(), metrics());
         let before = resolver.validity().unwrap().not_before - SignedDuration::from_hours(48);
         renew(&resolver, &names, before);
         assert_eq!(resolver.check_at(before), Ok(()));

@@ -1,16 +1,15 @@
-//! The certificates of the servers: from a folder, from a Secret that the manager owns, or self-signed in
-//! memory. Each source is one function that returns a [`Source`]. Servers do not depend on the source.
-//! What is hidden here is public for the fuzz targets.
-//! Used by `config`, `manager` and `packaging`.
+#![doc = include_str!("../README.md")]
+#![cfg_attr(
+    not(test),
+    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 
 mod calls;
 #[doc(hidden)]
 pub mod contents;
 mod directory;
-#[doc(hidden)]
-pub mod identity;
+mod identity;
 mod in_memory;
-mod metrics;
 mod objects;
 mod pair;
 #[doc(hidden)]
@@ -22,9 +21,7 @@ mod tests;
 
 pub use directory::{Files, directory};
 pub use in_memory::in_memory;
-pub use metrics::{Metrics, Reads};
-pub use objects::{Registered, registered_rights, secret_rights};
-pub(crate) use pair::pem_problem;
-pub use pair::{CertificateError, ServingPair, Validity};
-pub use resolver::{Resolver, Source};
-pub use self_managed::{SECRET, SelfManaged, self_managed};
+pub use objects::{ObjectRef, registered, registered_rights, secret_rights};
+pub use pair::{ServingPair, Validity};
+pub use resolver::{Metrics, Resolver, Source};
+pub use self_managed::{SelfManaged, self_managed};

@@ -1,5 +1,5 @@
-//! The served certificate, which can be replaced without effect on open connections. Reads its validity
-//! period; independent of its source.
+//! The served certificate, which can be replaced without effect on open connections, and its metrics.
+//! Independent of the source of the certificate.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -7,37 +7,100 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use quartet_http::metric::registered;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use super::metrics::Metrics;
 use super::pair::{ServingPair, Validity};
 
 /// A source of certificates: what rustls resolves them with, and the work that keeps them up to date.
 pub type Source = (Arc<Resolver>, BoxFuture<'static, Result<(), Infallible>>);
 
+/// The metrics of one server's certificate. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Metrics {
+    /// The name of the server, as in the log.
+    server: &'static str,
+    reads: Counter,
+    errors: Counter,
+    not_after: Gauge,
+}
+
+impl Metrics {
+    /// The two counters of controller-runtime's certwatcher, which all servers of the process share.
+    pub fn registered(registry: &mut Registry) -> Self {
+        Self {
+            reads: registered(
+                registry,
+                "certwatcher_read_certificate",
+                "Total number of certificate reads",
+            ),
+            errors: registered(
+                registry,
+                "certwatcher_read_certificate_errors",
+                "Total number of certificate read errors",
+            ),
+            ..Self::default()
+        }
+    }
+
+    /// The same counters, and the expiry of the certificate of `server`, e.g. `webhook`. The name of that metric
+    /// begins with `prefix`.
+    pub fn of(&self, server: &'static str, prefix: &str, registry: &mut Registry) -> Self {
+        let name = format!("{prefix}_{server}_certificate_not_after_timestamp_seconds");
+        let help = format!(
+            "End of the validity of the {server} certificate that is served, as Unix time; \
+             0 while there is none"
+        );
+        Self {
+            server,
+            not_after: registered(registry, name, help),
+            ..self.clone()
+        }
+    }
+}
+
 /// Resolves the current certificate in each handshake. A connection keeps the one it started with.
 // `Debug` prints no key: the keys of rustls print only their algorithm.
 #[derive(Debug)]
 pub struct Resolver {
-    /// Locked only while an `Arc` is cloned.
     current: Mutex<Option<ServingPair>>,
-    pub(super) metrics: Metrics,
+    metrics: Metrics,
 }
 
 impl Resolver {
     /// A resolver without a certificate: handshakes fail until one is installed.
     pub(super) fn new(metrics: Metrics) -> Arc<Self> {
         Arc::new(Self {
-            current: Mutex::new(None),
+            current: Mutex::default(),
             metrics,
         })
     }
 
+    /// The name of the server, as in the log.
+    pub(super) fn server(&self) -> &'static str {
+        self.metrics.server
+    }
+
+    /// Counts a read of the certificate, and whether it was valid.
+    pub(super) fn count_read(&self, usable: bool) {
+        self.metrics.reads.inc();
+        self.metrics.errors.inc_by(u64::from(!usable));
+    }
+
     /// Serves `pair` in all handshakes from now on.
     pub(super) fn install(&self, pair: ServingPair) {
-        self.metrics.serving(pair.validity());
+        let not_after = pair.validity().not_after.as_second();
+        self.metrics.not_after.set(not_after);
         *self.current.lock() = Some(pair);
+    }
+
+    /// The certificate for the next handshake.
+    pub(super) fn current(&self) -> Option<ServingPair> {
+        self.current.lock().clone()
     }
 
     /// The validity period of the served certificate; `None` if there is none.
@@ -50,31 +113,29 @@ impl Resolver {
     /// # Errors
     /// The reason, for people.
     pub fn check_at(&self, now: Timestamp) -> Result<(), String> {
-        match self.validity() {
-            None => Err("there is no webhook certificate yet".to_owned()),
-            Some(Validity { not_before, .. }) if now < not_before => Err(format!(
-                "the webhook certificate is not valid before {not_before}"
-            )),
-            Some(Validity { not_after, .. }) if now > not_after => {
-                Err(format!("the webhook certificate expired at {not_after}"))
-            }
-            Some(_) => Ok(()),
+        let server = self.server();
+        let Some(validity) = self.validity() else {
+            return Err(format!("there is no {server} certificate yet"));
+        };
+        let Validity {
+            not_before,
+            not_after,
+        } = validity;
+        if now < not_before {
+            return Err(format!(
+                "the {server} certificate is not valid before {not_before}"
+            ));
         }
-    }
-
-    /// The certificate for the next handshake.
-    pub(super) fn certified_key(&self) -> Option<Arc<CertifiedKey>> {
-        self.current().map(|pair| pair.certified_key())
-    }
-
-    fn current(&self) -> Option<ServingPair> {
-        self.current.lock().clone()
+        if now > not_after {
+            return Err(format!("the {server} certificate expired at {not_after}"));
+        }
+        Ok(())
     }
 }
 
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.certified_key()
+        self.current().map(|pair| pair.certified_key())
     }
 }
 
@@ -82,8 +143,36 @@ impl ResolvesServerCert for Resolver {
 mod tests {
     use jiff::SignedDuration;
 
-    use super::super::identity::tests::pair_for;
+    use prometheus_client::encoding::text::encode;
+
     use super::*;
+    use crate::identity::tests::pair_for;
+    use crate::tests::metrics;
+
+    impl Metrics {
+        /// The number of reads, and of those that failed.
+        pub(crate) fn counts(&self) -> (u64, u64) {
+            (self.reads.get(), self.errors.get())
+        }
+    }
+
+    #[test]
+    fn the_names_are_those_of_controller_runtime() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::registered(&mut registry).of("webhook", "test", &mut registry);
+        let resolver = Resolver::new(metrics);
+        resolver.count_read(true);
+        resolver.count_read(false);
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        for line in [
+            "certwatcher_read_certificate_total 2",
+            "certwatcher_read_certificate_errors_total 1",
+            "test_webhook_certificate_not_after_timestamp_seconds 0",
+        ] {
+            assert!(text.contains(&format!("\n{line}\n")), "{text}");
+        }
+    }
 
     #[test]
     fn a_certificate_counts_only_between_its_dates() {
@@ -92,7 +181,7 @@ mod tests {
             "2026-02-01T00:00:00Z".parse().unwrap(),
         );
         let second = SignedDuration::from_secs(1);
-        let resolver = Resolver::new(Metrics::default());
+        let resolver = Resolver::new(metrics());
         assert_eq!(
             resolver.check_at(from),
             Err("there is no webhook certificate yet".to_owned())

@@ -11,14 +11,14 @@ use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::runtime::watcher;
 use prometheus_client::registry::Registry;
 use quartet_http::bounded::shortened;
-use quartet_http::{Leadership, error_report};
+use quartet_http::{Leadership, RequestError, error_report};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::candidate::{Candidate, Loss, Next, Reply, Request};
 use crate::clock::Moment;
 use crate::fence::Fence;
-use crate::lease::{LeaseError, LeaseLock, lease, version_of};
+use crate::lease::{LeaseLock, lease, version_of};
 use crate::metrics::Metrics;
 
 /// Time between two warnings of the same state.
@@ -62,7 +62,7 @@ enum Failing {
 }
 
 /// A request in progress, if any.
-type Call = Fuse<BoxFuture<'static, Result<Option<Object>, LeaseError>>>;
+type Call = Fuse<BoxFuture<'static, Result<Option<Object>, RequestError>>>;
 
 impl Election {
     /// A standby that has sent no request. `registry` shows the metrics of the lease.
@@ -151,14 +151,14 @@ impl Election {
         lock.send(request, latest).boxed().fuse()
     }
 
-    fn answered(&mut self, answer: Result<Option<Object>, LeaseError>) {
+    fn answered(&mut self, answer: Result<Option<Object>, RequestError>) {
         let (is_read, asked_at) = self.asked;
         let reply = match &answer {
             Ok(Some(object)) => Reply::Lease(lease(object)),
             Ok(None) => Reply::Absent,
             Err(_) => Reply::Failed,
         };
-        let is_available = answer.as_ref().err().is_none_or(LeaseError::is_conflict);
+        let is_available = answer.as_ref().err().is_none_or(RequestError::is_conflict);
         let found = answer.as_ref().ok().and_then(Option::as_ref);
         // A process that may only read reads after each write that was rejected.
         let is_over = |failing: &mut Failing| match *failing {
