@@ -57,7 +57,7 @@ pub(super) fn start(
         MetricsSecurity::Plain => None,
         MetricsSecurity::SelfSigned => {
             let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-            Some(in_memory(names.to_vec(), metrics()))
+            Some(in_memory(&names, metrics()))
         }
         MetricsSecurity::Directory(files) => Some(directory(files.clone(), metrics())),
     };

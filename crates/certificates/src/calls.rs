@@ -5,7 +5,7 @@ use std::future::ready;
 
 use futures::StreamExt as _;
 use futures::stream::select_all;
-use http::{Request, header};
+use http::{Request, Response, header};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use kube::Client;
@@ -16,56 +16,68 @@ use quartet_http::{DEADLINE, RequestError, error_report, found, relisting, send}
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use super::SelfManaged;
 use super::objects::ObjectRef;
 
 /// Duration of one watch in seconds, as for the informers. It bounds the time until a dead connection
 /// is detected.
 const WATCH_SECONDS: u32 = 50;
 
-fn collection(at: &ObjectRef) -> String {
-    DynamicObject::url_path(&at.dyntype, at.namespace.as_deref())
+/// The API server, and the names there. No request is retried.
+pub(super) struct Cluster {
+    pub(super) calls: Client,
+    pub(super) names: SelfManaged,
 }
 
-/// The object, if it exists. `now` becomes the time of the API server, if the response has a date (RFC 9110
-/// §5.6.7). `client` must not retry, here and below.
-pub(super) async fn get(
-    client: &Client,
-    at: &ObjectRef,
-    now: &mut Timestamp,
-) -> Result<Option<Value>, RequestError> {
-    let path = format!("{}/{}", collection(at), at.name);
-    let action = format!("read {path}");
-    let response = send(client, &action, Request::get(path), "", DEADLINE).await;
-    let object = found(response)?.map(|response| {
+impl Cluster {
+    /// The object, if it exists. `now` becomes the time of the API server, if the response has a date (RFC 9110
+    /// §5.6.7).
+    pub(super) async fn get(
+        &self,
+        at: &ObjectRef,
+        now: &mut Timestamp,
+    ) -> Result<Option<Value>, RequestError> {
+        let path = format!("{}/{}", collection(at), at.name);
+        let action = format!("read {path}");
+        let response = send(&self.calls, &action, Request::get(path), "", DEADLINE).await;
+        let Some(response) = found(response)? else {
+            return Ok(None);
+        };
         let date = response.headers().get(header::DATE);
         let date = date.and_then(|date| date.to_str().ok());
         let date = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok());
         *now = date.unwrap_or(*now);
-        response.into_body()
-    });
-    Ok(object)
+        Ok(response.into_body())
+    }
+
+    /// Creates `object`, or replaces it if it `exists` and still has the resourceVersion of `object`.
+    pub(super) async fn write(
+        &self,
+        at: &ObjectRef,
+        object: &Value,
+        exists: bool,
+    ) -> Result<Value, RequestError> {
+        let (collection, manager) = (collection(at), self.names.field_manager);
+        let path = format!("{collection}/{}", at.name);
+        let (verb, request) = if exists {
+            (
+                "replace",
+                Request::put(format!("{path}?fieldManager={manager}")),
+            )
+        } else {
+            (
+                "create",
+                Request::post(format!("{collection}?fieldManager={manager}")),
+            )
+        };
+        let (action, body) = (format!("{verb} {path}"), object.to_string());
+        let response = send(&self.calls, &action, request, body, DEADLINE).await;
+        response.map(Response::into_body)
+    }
 }
 
-/// Creates `object`, or replaces it if it `exists` and still has the resourceVersion of `object`.
-pub(super) async fn write(
-    client: &Client,
-    at: &ObjectRef,
-    manager: &str,
-    object: &Value,
-    exists: bool,
-) -> Result<(), RequestError> {
-    let collection = collection(at);
-    let path = format!("{collection}/{}", at.name);
-    let (verb, request) = if exists {
-        let target = format!("{path}?fieldManager={manager}");
-        ("replace", Request::put(target))
-    } else {
-        let target = format!("{collection}?fieldManager={manager}");
-        ("create", Request::post(target))
-    };
-    let (action, body) = (format!("{verb} {path}"), object.to_string());
-    let written = send::<Value>(client, &action, request, body, DEADLINE).await;
-    written.map(drop)
+fn collection(at: &ObjectRef) -> String {
+    DynamicObject::url_path(&at.dyntype, at.namespace.as_deref())
 }
 
 /// Notifies `changed` when one of the objects changes, and sometimes without a change. Watches only
@@ -158,7 +170,6 @@ mod tests {
             let response = http::Response::builder().status(403);
             ready(response.body(Body::from(status.into_bytes())))
         });
-        let client = Client::new(server, "default");
         let secret = reflector::ObjectRef::<Secret>::new("b").within("a").erase();
         let namespace = reflector::ObjectRef::<Namespace>::new("b").erase();
         let read = get(&client, &secret, &mut Timestamp::now())
@@ -166,7 +177,7 @@ mod tests {
             .unwrap_err();
         let path = "/api/v1/namespaces/a/secrets/b";
         assert_eq!(read.to_string(), format!("cannot read {path}: no"));
-        let created = write(&client, &namespace, "m", &json!({}), false).await;
+        let created = cluster.write(&namespace, &json!({}), false).await;
         let message = "cannot create /api/v1/namespaces/b: no";
         assert_eq!(created.unwrap_err().to_string(), message);
     }

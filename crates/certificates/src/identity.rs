@@ -110,14 +110,18 @@ pub(super) fn bundle(authorities: &[Authority]) -> String {
         .collect()
 }
 
-/// A new authority and serving certificate for `names` (DNS names or IP addresses).
+/// A new authority and serving certificate for `names` (DNS names or IP addresses), valid for `life`.
 ///
 /// # Errors
 /// A name is not valid in a certificate, or the clock is not between the years 1970 and 9999.
-pub(super) fn issue(names: &[String], now: Timestamp) -> Result<Identity, BoxError> {
+pub(super) fn issue(
+    names: &[String],
+    now: Timestamp,
+    life: SignedDuration,
+) -> Result<Identity, BoxError> {
     let validity = Validity {
         not_before: now.checked_sub(BACKDATED)?,
-        not_after: now.checked_add(LIFE)?,
+        not_after: now.checked_add(life)?,
     };
     let authority_key = KeyPair::generate()?;
     // A unique subject, so that clients can distinguish the authorities in a bundle.

@@ -9,7 +9,6 @@ mod calls;
 pub mod contents;
 mod directory;
 mod identity;
-mod in_memory;
 mod objects;
 mod pair;
 #[doc(hidden)]
@@ -20,8 +19,7 @@ mod self_managed;
 mod tests;
 
 pub use directory::{Files, directory};
-pub use in_memory::in_memory;
 pub use objects::{ObjectRef, registered, registered_rights, secret_rights};
 pub use pair::{ServingPair, Validity};
-pub use resolver::{Metrics, Resolver, Source};
+pub use resolver::{Metrics, Resolver, Source, in_memory};
 pub use self_managed::{SelfManaged, self_managed};

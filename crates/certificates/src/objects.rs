@@ -128,7 +128,7 @@ mod tests {
     const CRD: &str = "CustomResourceDefinition";
 
     fn made() -> Identity {
-        issue(&["a.b.svc".to_owned()], Timestamp::now()).unwrap()
+        issue(&["a.b.svc".to_owned()], Timestamp::now(), LIFE).unwrap()
     }
 
     fn pem(identity: &Identity) -> String {

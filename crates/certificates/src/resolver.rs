@@ -2,10 +2,12 @@
 //! Independent of the source of the certificate.
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -14,7 +16,10 @@ use quartet_http::metric::registered;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
+use super::identity::issue;
 use super::pair::{ServingPair, Validity};
+
+const TEN_YEARS: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 
 /// A source of certificates: what rustls resolves them with, and the work that keeps them up to date.
 pub type Source = (Arc<Resolver>, BoxFuture<'static, Result<(), Infallible>>);
@@ -32,16 +37,13 @@ pub struct Metrics {
 impl Metrics {
     /// The two counters of controller-runtime's certwatcher, which all servers of the process share.
     pub fn registered(registry: &mut Registry) -> Self {
+        let mut counter =
+            |name, what| registered(registry, name, format!("Total number of {what}"));
         Self {
-            reads: registered(
-                registry,
-                "certwatcher_read_certificate",
-                "Total number of certificate reads",
-            ),
-            errors: registered(
-                registry,
+            reads: counter("certwatcher_read_certificate", "certificate reads"),
+            errors: counter(
                 "certwatcher_read_certificate_errors",
-                "Total number of certificate read errors",
+                "certificate read errors",
             ),
             ..Self::default()
         }
@@ -55,9 +57,10 @@ impl Metrics {
             "End of the validity of the {server} certificate that is served, as Unix time; \
              0 while there is none"
         );
+        let not_after = registered(registry, name, help);
         Self {
             server,
-            not_after: registered(registry, name, help),
+            not_after,
             ..self.clone()
         }
     }
@@ -114,22 +117,16 @@ impl Resolver {
     /// The reason, for people.
     pub fn check_at(&self, now: Timestamp) -> Result<(), String> {
         let server = self.server();
-        let Some(validity) = self.validity() else {
-            return Err(format!("there is no {server} certificate yet"));
-        };
-        let Validity {
-            not_before,
-            not_after,
-        } = validity;
-        if now < not_before {
-            return Err(format!(
+        match self.validity() {
+            None => Err(format!("there is no {server} certificate yet")),
+            Some(Validity { not_before, .. }) if now < not_before => Err(format!(
                 "the {server} certificate is not valid before {not_before}"
-            ));
+            )),
+            Some(Validity { not_after, .. }) if now > not_after => {
+                Err(format!("the {server} certificate expired at {not_after}"))
+            }
+            Some(_) => Ok(()),
         }
-        if now > not_after {
-            return Err(format!("the {server} certificate expired at {not_after}"));
-        }
-        Ok(())
     }
 }
 
@@ -137,6 +134,19 @@ impl ResolvesServerCert for Resolver {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.current().map(|pair| pair.certified_key())
     }
+}
+
+/// Serves a self-signed certificate for `names` (DNS names or IP addresses), for clients that do not verify it,
+/// such as a Prometheus with `insecure_skip_verify`. It is valid for ten years and exists only in memory.
+pub fn in_memory(names: &[String], metrics: Metrics) -> Source {
+    let resolver = Resolver::new(metrics);
+    let made = issue(names, Timestamp::now(), TEN_YEARS);
+    resolver.count_read(made.is_ok());
+    match made {
+        Ok(identity) => resolver.install(identity.pair),
+        Err(error) => tracing::error!(error, "cannot make a self-signed certificate"),
+    }
+    (resolver, pending().boxed())
 }
 
 #[cfg(test)]
@@ -196,5 +206,14 @@ mod tests {
         assert_eq!(before.unwrap_err(), message);
         let message = "the webhook certificate expired at 2026-02-01T00:00:00Z";
         assert_eq!(resolver.check_at(to + second).unwrap_err(), message);
+    }
+
+    #[test]
+    fn a_certificate_in_memory_exists_at_once_and_lasts() {
+        let (resolver, _run) = in_memory(&["localhost".to_owned(), "::1".to_owned()], metrics());
+        let now = Timestamp::now();
+        assert_eq!(resolver.check_at(now), Ok(()));
+        let years = SignedDuration::from_hours(9 * 365 * 24);
+        assert_eq!(resolver.check_at(now + years), Ok(()));
     }
 }

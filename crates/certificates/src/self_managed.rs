@@ -19,9 +19,9 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tower::BoxError;
 
-use super::calls::{self, warn_once};
+use super::calls::{Cluster, notify_of_changes, warn_once};
 use super::contents::Contents;
-use super::identity::{Authority, Identity, bundle, issue};
+use super::identity::{Authority, Identity, LIFE, bundle, issue};
 use super::objects::{ObjectRef, has_one_version};
 use super::plan::{Seen, Settling, plan};
 use super::resolver::{Metrics, Resolver, Source};
@@ -68,9 +68,8 @@ pub fn self_managed(
     let mut replica = Replica {
         hosts: names.host_names(),
         targets: names.registered.iter().cloned().map(Target::new).collect(),
-        names,
+        cluster: Cluster { calls, names },
         secret,
-        calls,
         resolver: Arc::clone(&resolver),
         serving: None,
         settling: Settling::default(),
@@ -79,7 +78,7 @@ pub fn self_managed(
     let run = async move {
         let changed = Notify::new();
         tokio::select! {
-            () = calls::notify_of_changes(watches, watched, &changed) => {}
+            () = notify_of_changes(watches, watched, &changed) => {}
             () = replica.run(&changed) => {}
         }
         Ok(())
@@ -88,11 +87,10 @@ pub fn self_managed(
 }
 
 struct Replica {
-    names: SelfManaged,
+    cluster: Cluster,
     hosts: Vec<String>,
     targets: Vec<Target>,
     secret: ObjectRef,
-    calls: Client,
     resolver: Arc<Resolver>,
     /// The pair that the resolver serves.
     serving: Option<Identity>,
@@ -150,7 +148,7 @@ impl Replica {
         // replaced: that is a conflict.
         let (mut bundles, mut failed, mut now) = (Vec::new(), None, Timestamp::now());
         for target in &mut self.targets {
-            match target.read(&self.calls, &self.names, &mut now).await {
+            match target.read(&self.cluster, &mut now).await {
                 Ok(trusted) => bundles.extend(trusted.map(Some)),
                 Err(error) => {
                     bundles.push(None);
@@ -158,7 +156,7 @@ impl Replica {
                 }
             }
         }
-        let secret = calls::get(&self.calls, &self.secret, &mut now).await?;
+        let secret = self.cluster.get(&self.secret, &mut now).await?;
         let stored = secret.as_ref().map(|secret| {
             let data = secret.get("data").cloned().unwrap_or_default();
             let data = serde_json::from_value(data).unwrap_or_default();
@@ -173,7 +171,7 @@ impl Replica {
             bundles: &bundles,
             settled: self.settling.observe(next, &bundles, uptime),
         };
-        let plan = plan(seen, || issue(&self.hosts, now))?;
+        let plan = plan(seen, || issue(&self.hosts, now, LIFE))?;
         let stored = stored.unwrap_or_default();
         self.resolver.count_read(stored.current.is_some());
         if let Some(identity) = plan.serve {
@@ -189,7 +187,7 @@ impl Replica {
         if serving.is_some_and(|serving| trusted.contains(&serving.authority)) {
             let bundle = bundle(&trusted);
             for target in &mut self.targets {
-                match target.write(&self.calls, &self.names, &bundle).await {
+                match target.write(&self.cluster, &bundle).await {
                     Ok(again) => pause = pause.min(again),
                     Err(error) => failed = Some(error),
                 }
@@ -211,7 +209,7 @@ impl Replica {
     ) -> Result<(), RequestError> {
         let exists = found.is_some();
         let mut secret = found.unwrap_or_else(|| {
-            let labels = json!({"app.kubernetes.io/managed-by": self.names.managed_by});
+            let labels = json!({"app.kubernetes.io/managed-by": self.cluster.names.managed_by});
             json!({
                 "apiVersion": "v1",
                 "kind": "Secret",
@@ -220,9 +218,8 @@ impl Replica {
             })
         });
         secret["data"] = json!(contents.data());
-        let manager = self.names.field_manager;
-        match calls::write(&self.calls, &self.secret, manager, &secret, exists).await {
-            Ok(()) => tracing::info!(secret = self.secret.name, "wrote the webhook certificates"),
+        match self.cluster.write(&self.secret, &secret, exists).await {
+            Ok(_) => tracing::info!(secret = self.secret.name, "wrote the webhook certificates"),
             // Another replica wrote first. The next check reads its data.
             Err(error) if error.is_conflict() => {}
             Err(error) => return Err(error),
@@ -249,12 +246,12 @@ impl Target {
     /// process notices.
     async fn read(
         &mut self,
-        calls: &Client,
-        names: &SelfManaged,
+        cluster: &Cluster,
         now: &mut Timestamp,
     ) -> Result<Option<Vec<Authority>>, RequestError> {
         self.object = None;
-        self.object = calls::get(calls, &self.at, now).await?;
+        self.object = cluster.get(&self.at, now).await?;
+        let names = &cluster.names;
         let trusted = self.object.as_mut().and_then(|it| names.trusted(it));
         let needs_none = self.object.as_ref().is_some_and(has_one_version);
         let is_unused = trusted.is_none() && !needs_none;
@@ -274,27 +271,20 @@ impl Target {
 
     /// Writes the bundle into the object, unless it is up to date or must not be written yet. Returns
     /// when to check the object again.
-    async fn write(
-        &mut self,
-        calls: &Client,
-        names: &SelfManaged,
-        bundle: &str,
-    ) -> Result<Duration, RequestError> {
+    async fn write(&mut self, cluster: &Cluster, bundle: &str) -> Result<Duration, RequestError> {
         let Some(mut object) = self.object.take() else {
             return Ok(Duration::MAX);
         };
-        if !names.trust(&mut object, bundle) {
+        if !cluster.names.trust(&mut object, bundle) {
             bundle.clone_into(&mut self.bundle);
             return Ok(Duration::MAX);
         }
         let is_repair = self.bundle == bundle;
-        if let Some(repaired) = self.repaired
-            && is_repair
-            && repaired.elapsed() < REPAIR_INTERVAL
-        {
-            return Ok(REPAIR_INTERVAL.saturating_sub(repaired.elapsed()));
+        let since = self.repaired.filter(|_| is_repair).map(|at| at.elapsed());
+        if let Some(since) = since.filter(|since| *since < REPAIR_INTERVAL) {
+            return Ok(REPAIR_INTERVAL.saturating_sub(since));
         }
-        let written = calls::write(calls, &self.at, names.field_manager, &object, true).await;
+        let written = cluster.write(&self.at, &object, true).await;
         let is_conflict = written.as_ref().is_err_and(RequestError::is_conflict);
         if is_repair && (written.is_ok() || is_conflict) {
             // A conflict is probably one with the repair of another replica.

@@ -71,7 +71,7 @@ impl Caller {
     ) -> Result<(T, bool), RequestError> {
         let target = format!("{}?fieldManager={manager}&force={force}", at.path());
         let request = Request::patch(target).header(CONTENT_TYPE, APPLY_PATCH);
-        let response = self.send("apply", at, request, body).await?;
+        let response = self.exchange("apply", at, request, body).await?;
         let is_created = response.status() == StatusCode::CREATED;
         Ok((response.into_body(), is_created))
     }
@@ -81,8 +81,7 @@ impl Caller {
     /// # Errors
     /// 404 if it does not exist.
     pub async fn get(&self, at: Location<'_>) -> Result<Value, RequestError> {
-        let response = self.send("get", at, Request::get(at.path()), "").await;
-        response.map(Response::into_body)
+        self.send("get", at, Request::get(at.path()), "").await
     }
 
     /// A list of only this object, read from etcd; empty if it does not exist. For custom resources, which
@@ -93,8 +92,7 @@ impl Caller {
     pub async fn list_one(&self, at: Location<'_>) -> Result<Value, RequestError> {
         let (collection, name) = (at.collection(), at.name);
         let target = format!("{collection}?fieldSelector=metadata.name%3D{name}&limit=1");
-        let response = self.send("look for", at, Request::get(target), "").await;
-        response.map(Response::into_body)
+        self.send("look for", at, Request::get(target), "").await
     }
 
     /// Deletes the object if it has this `uid` and `resource_version`.
@@ -112,9 +110,8 @@ impl Caller {
             "kind": "DeleteOptions",
             "preconditions": {"uid": uid, "resourceVersion": resource_version.to_string()},
         });
-        let (request, body) = (Request::delete(at.path()), options.to_string());
-        let response = self.send("delete", at, request, &body).await;
-        response.map(Response::into_body)
+        let request = Request::delete(at.path());
+        self.send("delete", at, request, &options.to_string()).await
     }
 
     /// A JSON patch of the object, or of its status. `operations` is the JSON array of RFC 6902, `manager` the
@@ -136,8 +133,7 @@ impl Caller {
         };
         let target = format!("{}{suffix}?fieldManager={manager}", at.path());
         let request = Request::patch(target).header(CONTENT_TYPE, JSON_PATCH);
-        let response = self.send(verb, at, request, operations).await;
-        response.map(Response::into_body)
+        self.send(verb, at, request, operations).await
     }
 
     /// Creates the object `at.name` in its collection.
@@ -146,11 +142,21 @@ impl Caller {
     /// 409 if it exists.
     pub async fn create(&self, at: Location<'_>, body: &Value) -> Result<Value, RequestError> {
         let request = Request::post(at.collection());
-        let response = self.send("create", at, request, &body.to_string()).await;
-        response.map(Response::into_body)
+        self.send("create", at, request, &body.to_string()).await
     }
 
     async fn send<T: DeserializeOwned>(
+        &self,
+        verb: &str,
+        at: Location<'_>,
+        request: Builder,
+        body: &str,
+    ) -> Result<T, RequestError> {
+        let response = self.exchange(verb, at, request, body).await;
+        response.map(Response::into_body)
+    }
+
+    async fn exchange<T: DeserializeOwned>(
         &self,
         verb: &str,
         at: Location<'_>,

@@ -49,16 +49,10 @@ pub struct Election {
 struct Logged {
     leads: bool,
     holder: String,
-    /// A request has failed or was rejected, and the lease has not been available since.
-    failing: Option<Failing>,
+    /// The last read failed, and the last write.
+    failing: [bool; 2],
     /// When it was logged last that the leader has other flags.
     other_flags: Option<Moment>,
-}
-
-enum Failing {
-    Reads,
-    /// Writes; the lease had this version before.
-    Writes(u64),
 }
 
 /// A request in progress, if any.
@@ -158,14 +152,12 @@ impl Election {
             Ok(None) => Reply::Absent,
             Err(_) => Reply::Failed,
         };
-        let is_available = answer.as_ref().err().is_none_or(RequestError::is_conflict);
-        let found = answer.as_ref().ok().and_then(Option::as_ref);
-        // A process that may only read reads after each write that was rejected.
-        let is_over = |failing: &mut Failing| match *failing {
-            Failing::Writes(known) if is_read => found.is_some_and(|it| version_of(it) != known),
-            Failing::Reads | Failing::Writes(_) => is_available,
-        };
-        if self.logged.failing.take_if(is_over).is_some() {
+        let is_conflict = answer.as_ref().is_err_and(RequestError::is_conflict);
+        let [reads, writes] = &mut self.logged.failing;
+        let failing = if is_read { reads } else { writes };
+        let is_failing = answer.is_err() && !is_conflict;
+        let was_failing = std::mem::replace(failing, is_failing);
+        if was_failing && !is_failing {
             tracing::info!("the lease is available again");
         }
         match &answer {
@@ -184,28 +176,14 @@ impl Election {
                     self.candidate.rewind(version);
                 }
             }
-            Err(error) if error.is_conflict() => {
+            Err(error) if is_conflict || was_failing => {
                 let error = error_report(error);
-                tracing::debug!(error, "another process wrote the lease");
+                tracing::debug!(error, "the lease request failed");
             }
             Err(error) => {
                 let (lease, namespace) = (&self.lock.name, &self.lock.namespace);
-                let error = error_report(error);
-                let is_known = self.logged.failing.is_some();
-                if !is_read {
-                    self.logged.failing = Some(Failing::Writes(asked_at));
-                } else if !is_known {
-                    self.logged.failing = Some(Failing::Reads);
-                }
-                match is_known {
-                    true => tracing::debug!(lease, error, "the lease request failed again"),
-                    false => tracing::warn!(
-                        lease,
-                        namespace,
-                        error,
-                        "the lease request failed; retrying"
-                    ),
-                }
+                let (error, message) = (error_report(error), "the lease request failed; retrying");
+                tracing::warn!(lease, namespace, error, "{message}");
             }
         }
         self.candidate.replied((self.clock)(), reply);

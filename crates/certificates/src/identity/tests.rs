@@ -30,7 +30,7 @@ pub(crate) fn pair_for(
 #[test]
 fn a_certificate_is_valid_an_hour_ago_and_for_ninety_days() {
     let now = Timestamp::from_second(1_795_246_772).unwrap();
-    let made = issue(&["a.b.svc".to_owned()], now).unwrap();
+    let made = issue(&["a.b.svc".to_owned()], now, LIFE).unwrap();
     let validity = Validity {
         not_before: now - BACKDATED,
         not_after: now + LIFE,
@@ -47,7 +47,7 @@ fn a_certificate_is_valid_an_hour_ago_and_for_ninety_days() {
 #[test]
 fn names_and_addresses_are_in_the_certificate_and_others_are_not() {
     let names = ["a.b.svc", "127.0.0.1", "::1"].map(str::to_owned);
-    let made = issue(&names, Timestamp::now()).unwrap();
+    let made = issue(&names, Timestamp::now(), LIFE).unwrap();
     let texts = (*made.texts).clone();
     assert!(Identity::from_texts(texts.clone(), &names, Timestamp::now()).is_ok());
     let other = Identity::from_texts(texts, &["c.b.svc".to_owned()], Timestamp::now()).unwrap_err();
@@ -58,8 +58,8 @@ fn names_and_addresses_are_in_the_certificate_and_others_are_not() {
 #[test]
 fn an_authority_that_did_not_sign_is_noticed() {
     let names = ["a.b.svc".to_owned()];
-    let made = issue(&names, Timestamp::now()).unwrap();
-    let other = issue(&names, Timestamp::now()).unwrap();
+    let made = issue(&names, Timestamp::now(), LIFE).unwrap();
+    let other = issue(&names, Timestamp::now(), LIFE).unwrap();
     let [certificate, key, _] = (*made.texts).clone();
     let mixed = [certificate, key, other.texts[2].clone()];
     assert!(Identity::from_texts(mixed, &names, Timestamp::now()).is_err());
@@ -67,7 +67,7 @@ fn an_authority_that_did_not_sign_is_noticed() {
 
 #[test]
 fn a_key_is_never_in_the_debug_form() {
-    let made = issue(&["a.b.svc".to_owned()], Timestamp::now()).unwrap();
+    let made = issue(&["a.b.svc".to_owned()], Timestamp::now(), LIFE).unwrap();
     assert!(!format!("{made:?}").contains("PRIVATE KEY"));
 }
 

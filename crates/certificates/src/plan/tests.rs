@@ -32,7 +32,7 @@ fn read(data: &BTreeMap<String, ByteString>, now: Timestamp) -> Contents {
 }
 
 fn made(now: Timestamp) -> Identity {
-    issue(&names(), now).unwrap()
+    issue(&names(), now, LIFE).unwrap()
 }
 
 fn holding(current: &Identity) -> Contents {
@@ -59,5 +59,5 @@ fn seen<'a>(
 }
 
 fn decide(seen: Seen<'_>) -> Plan {
-    plan(seen, || issue(&names(), seen.now)).unwrap()
+    plan(seen, || issue(&names(), seen.now, LIFE)).unwrap()
 }

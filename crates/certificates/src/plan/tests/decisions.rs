@@ -97,7 +97,7 @@ fn a_broken_secret_is_made_anew_and_its_readable_authorities_stay_trusted() {
 
 #[test]
 fn a_pair_for_another_service_is_made_anew() {
-    let other = issue(&["other.test.svc".to_owned()], start()).unwrap();
+    let other = issue(&["other.test.svc".to_owned()], start(), LIFE).unwrap();
     let stored = read(&holding(&other).data(), start());
     let anew = decide(seen(start(), Some(&stored), None, &[]))
         .write
