@@ -98,10 +98,11 @@ pub(super) async fn notify_of_changes(client: Client, objects: Vec<ObjectRef>, c
             // the back-off, and no change.
             .filter(|event| ready(!matches!(event, Ok(watcher::Event::Init))))
             .default_backoff();
-        let mut last_error = None;
-        let changes = events.filter_map(move |event| {
-            let message = "cannot watch an object of the webhook certificates";
-            let change = event.map_err(|error| warn_once(&mut last_error, &error, message));
+        let changes = events.filter_map(|event| {
+            let change = event.inspect_err(|error| {
+                let error = error_report(error);
+                tracing::warn!(error, "cannot watch an object of the webhook certificates");
+            });
             ready(change.ok())
         });
         changes.boxed()
@@ -110,15 +111,6 @@ pub(super) async fn notify_of_changes(client: Client, objects: Vec<ObjectRef>, c
     while changes.next().await.is_some() {
         changed.notify_one();
     }
-}
-
-/// Logs an error of something that is retried, unless it is the `last` one.
-pub(super) fn warn_once(last: &mut Option<String>, error: &dyn std::error::Error, message: &str) {
-    let error = error_report(error);
-    if last.as_ref() != Some(&error) {
-        tracing::warn!(error, "{message}");
-    }
-    *last = Some(error);
 }
 
 #[cfg(test)]
@@ -133,7 +125,6 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use testkit::log_lines;
 
     #[tokio::test(start_paused = true)]
     async fn after_an_api_server_that_was_away_the_objects_are_read_again() {
@@ -172,27 +163,16 @@ mod tests {
         });
         let secret = reflector::ObjectRef::<Secret>::new("b").within("a").erase();
         let namespace = reflector::ObjectRef::<Namespace>::new("b").erase();
-        let read = get(&client, &secret, &mut Timestamp::now())
-            .await
-            .unwrap_err();
+        let cluster = Cluster {
+            calls: Client::new(server, "default"),
+            names: crate::tests::options(),
+        };
+        let read = cluster.get(&secret, &mut Timestamp::now()).await;
+        let read = read.unwrap_err();
         let path = "/api/v1/namespaces/a/secrets/b";
         assert_eq!(read.to_string(), format!("cannot read {path}: no"));
         let created = cluster.write(&namespace, &json!({}), false).await;
         let message = "cannot create /api/v1/namespaces/b: no";
         assert_eq!(created.unwrap_err().to_string(), message);
-    }
-
-    #[tokio::test]
-    async fn an_error_that_lasts_is_logged_once() {
-        let (lines, writer) = log_lines();
-        let _logs = tracing::subscriber::set_default(writer);
-        let mut last = None;
-        let errors = ["forbidden", "forbidden", "gone", "forbidden"];
-        let logged = errors.map(|error| {
-            let before = lines.written().len();
-            warn_once(&mut last, &io::Error::other(error), "it failed");
-            lines.written().len() - before
-        });
-        assert_eq!(logged, [1, 0, 1, 1]);
     }
 }

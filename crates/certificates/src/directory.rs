@@ -56,7 +56,7 @@ async fn check(
     if let Some(error) = &problem
         && *last_problem != problem
     {
-        let server = resolver.server();
+        let server = resolver.metrics.server;
         let message = "cannot use the certificate files; the served certificate is unchanged";
         tracing::warn!(server, error, "{message}");
     }
@@ -67,14 +67,14 @@ async fn check(
 /// of two generations, do not match, and are read again.
 async fn load(files: &Files, resolver: &Resolver, now: Timestamp) -> Result<(), BoxError> {
     let Files { certificate, key } = files;
-    let (path, server) = (certificate.display(), resolver.server());
+    let (path, server) = (certificate.display(), resolver.metrics.server);
     let pair = ServingPair::from_pem(&read(certificate).await?, &read(key).await?)
         .map_err(|error| format!("{path} and {} cannot be served: {error}", key.display()))?;
     let served = resolver.current();
-    if served.is_some_and(|served| served.certified_key().cert == pair.certified_key().cert) {
+    if served.is_some_and(|served| served.key.cert == pair.key.cert) {
         return Ok(());
     }
-    let validity = pair.validity();
+    let validity = pair.validity;
     // A pair that is not valid now is better than none (the client then reports the reason), and
     // better than an older one that has expired.
     if validity.contains(now) {

@@ -27,12 +27,6 @@ pub fn registered(crds: impl IntoIterator<Item = String>, configuration: &str) -
 }
 
 impl SelfManaged {
-    /// The names at which the API server may call the Service; the API server uses the first.
-    pub(super) fn host_names(&self) -> Vec<String> {
-        let host = format!("{}.{}.svc", self.service, self.namespace);
-        vec![host.clone(), format!("{host}.cluster.local")]
-    }
-
     /// The client configurations in `object` that name the Service. Those of another Service, or with a
     /// URL, are not managed here.
     fn clients<'a>(&self, object: &'a mut Value) -> Vec<&'a mut Value> {
@@ -122,7 +116,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::super::identity::Identity;
-    use super::super::identity::{bundle, issue};
+    use super::super::identity::{LIFE, bundle, issue};
     use super::*;
 
     const CRD: &str = "CustomResourceDefinition";
@@ -145,11 +139,6 @@ mod tests {
 
     fn service() -> Value {
         json!({"service": {"namespace": "b", "name": "a", "path": "/x", "port": 443}})
-    }
-
-    #[test]
-    fn the_certificate_is_for_the_names_of_the_service() {
-        assert_eq!(ours().host_names(), ["a.b.svc", "a.b.svc.cluster.local"]);
     }
 
     #[test]

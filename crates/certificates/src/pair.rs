@@ -17,8 +17,10 @@ use tower::BoxError;
 /// A chain and its key, ready to be served.
 #[derive(Debug, Clone)]
 pub struct ServingPair {
-    key: Arc<CertifiedKey>,
-    validity: Validity,
+    /// The key and chain for rustls.
+    pub key: Arc<CertifiedKey>,
+    /// The validity period of the server's own certificate.
+    pub validity: Validity,
 }
 
 impl ServingPair {
@@ -50,16 +52,6 @@ impl ServingPair {
             key: Arc::new(key),
             validity,
         })
-    }
-
-    /// The validity period of the server's own certificate.
-    pub fn validity(&self) -> Validity {
-        self.validity
-    }
-
-    /// The key and chain for rustls.
-    pub fn certified_key(&self) -> Arc<CertifiedKey> {
-        Arc::clone(&self.key)
     }
 }
 

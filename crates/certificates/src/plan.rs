@@ -59,7 +59,7 @@ pub fn plan<E>(seen: Seen<'_>, make: impl FnOnce() -> Result<Identity, E>) -> Re
     let stored = seen.secret.cloned().unwrap_or_default();
     let serving = seen
         .serving
-        .filter(|it| it.pair.validity().contains(seen.now));
+        .filter(|it| it.pair.validity.contains(seen.now));
     let serve = stored.current.clone().filter(|current| {
         let keeps = serving.is_some() && !everywhere(seen.bundles, &current.authority);
         seen.serving != Some(current) && !keeps
@@ -118,7 +118,7 @@ fn renewal(identity: &Identity) -> Timestamp {
     let Validity {
         not_before,
         not_after,
-    } = identity.pair.validity();
+    } = identity.pair.validity;
     not_after - not_after.duration_since(not_before) / 3
 }
 

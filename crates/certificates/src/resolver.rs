@@ -28,7 +28,7 @@ pub type Source = (Arc<Resolver>, BoxFuture<'static, Result<(), Infallible>>);
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
     /// The name of the server, as in the log.
-    server: &'static str,
+    pub(super) server: &'static str,
     reads: Counter,
     errors: Counter,
     not_after: Gauge,
@@ -71,7 +71,7 @@ impl Metrics {
 #[derive(Debug)]
 pub struct Resolver {
     current: Mutex<Option<ServingPair>>,
-    metrics: Metrics,
+    pub(super) metrics: Metrics,
 }
 
 impl Resolver {
@@ -83,11 +83,6 @@ impl Resolver {
         })
     }
 
-    /// The name of the server, as in the log.
-    pub(super) fn server(&self) -> &'static str {
-        self.metrics.server
-    }
-
     /// Counts a read of the certificate, and whether it was valid.
     pub(super) fn count_read(&self, usable: bool) {
         self.metrics.reads.inc();
@@ -96,8 +91,8 @@ impl Resolver {
 
     /// Serves `pair` in all handshakes from now on.
     pub(super) fn install(&self, pair: ServingPair) {
-        let not_after = pair.validity().not_after.as_second();
-        self.metrics.not_after.set(not_after);
+        let not_after = pair.validity.not_after;
+        self.metrics.not_after.set(not_after.as_second());
         *self.current.lock() = Some(pair);
     }
 
@@ -108,7 +103,7 @@ impl Resolver {
 
     /// The validity period of the served certificate; `None` if there is none.
     pub fn validity(&self) -> Option<Validity> {
-        self.current().map(|pair| pair.validity())
+        self.current().map(|pair| pair.validity)
     }
 
     /// Whether the certificate is valid at the time `now`.
@@ -116,7 +111,7 @@ impl Resolver {
     /// # Errors
     /// The reason, for people.
     pub fn check_at(&self, now: Timestamp) -> Result<(), String> {
-        let server = self.server();
+        let server = self.metrics.server;
         match self.validity() {
             None => Err(format!("there is no {server} certificate yet")),
             Some(Validity { not_before, .. }) if now < not_before => Err(format!(
@@ -132,7 +127,7 @@ impl Resolver {
 
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.current().map(|pair| pair.certified_key())
+        self.current().map(|pair| pair.key)
     }
 }
 

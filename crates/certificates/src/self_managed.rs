@@ -13,13 +13,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::runtime::reflector;
-use quartet_http::{RequestError, exponential};
+use quartet_http::{RequestError, error_report, exponential};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tower::BoxError;
 
-use super::calls::{Cluster, notify_of_changes, warn_once};
+use super::calls::{Cluster, notify_of_changes};
 use super::contents::Contents;
 use super::identity::{Authority, Identity, LIFE, bundle, issue};
 use super::objects::{ObjectRef, has_one_version};
@@ -63,10 +63,12 @@ pub fn self_managed(
     let resolver = Resolver::new(metrics);
     let secret = reflector::ObjectRef::<Secret>::new(&names.secret).within(&names.namespace);
     let secret = secret.erase();
+    let host = format!("{}.{}.svc", names.service, names.namespace);
     let mut watched = names.registered.clone();
     watched.push(secret.clone());
     let mut replica = Replica {
-        hosts: names.host_names(),
+        // The API server uses the first.
+        hosts: vec![host.clone(), format!("{host}.cluster.local")],
         targets: names.registered.iter().cloned().map(Target::new).collect(),
         cluster: Cluster { calls, names },
         secret,
@@ -113,7 +115,7 @@ struct Target {
 
 impl Replica {
     async fn run(&mut self, changed: &Notify) {
-        let (mut last_error, mut attempts) = (None, 0);
+        let mut attempts = 0;
         loop {
             let checked = self.check().await;
             let retry = exponential(DEBOUNCE, attempts, MAX_RETRY);
@@ -125,12 +127,12 @@ impl Replica {
                     continue;
                 }
                 Ok(Some(pause)) => {
-                    (attempts, last_error) = (0, None);
+                    attempts = 0;
                     pause
                 }
                 Err(error) => {
-                    let message = "cannot reconcile the webhook certificate";
-                    warn_once(&mut last_error, &*error, message);
+                    let error = error_report(&*error);
+                    tracing::warn!(error, "cannot reconcile the webhook certificate");
                     retry
                 }
             };
@@ -175,7 +177,7 @@ impl Replica {
         let stored = stored.unwrap_or_default();
         self.resolver.count_read(stored.current.is_some());
         if let Some(identity) = plan.serve {
-            let validity = identity.pair.validity();
+            let validity = identity.pair.validity;
             tracing::info!(%validity, "serving a new webhook certificate");
             self.resolver.install(identity.pair.clone());
             self.serving = Some(identity);

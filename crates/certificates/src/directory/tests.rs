@@ -98,7 +98,7 @@ impl Served {
     fn shown(&self) -> Vec<u8> {
         let shown = self.resolver.current();
         shown
-            .map(|pair| pair.certified_key().cert[0].to_vec())
+            .map(|pair| pair.key.cert[0].to_vec())
             .unwrap_or_default()
     }
 

@@ -35,7 +35,7 @@ fn a_certificate_is_valid_an_hour_ago_and_for_ninety_days() {
         not_before: now - BACKDATED,
         not_after: now + LIFE,
     };
-    assert_eq!(made.pair.validity(), validity);
+    assert_eq!(made.pair.validity, validity);
     let texts = (*made.texts).clone();
     for (hours, is_valid) in [(-2, false), (0, true), (2159, true), (2161, false)] {
         let at = now + SignedDuration::from_hours(hours);

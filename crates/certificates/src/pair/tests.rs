@@ -47,9 +47,9 @@ fn a_chain_is_served_whole_and_judged_by_its_first_certificate() {
         include_str!("../testdata/rsa.crt")
     );
     let read = ServingPair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
-    assert_eq!(read.certified_key().cert.len(), 2);
+    assert_eq!(read.key.cert.len(), 2);
     let alone = ServingPair::from_pem(leaf.as_bytes(), key.as_bytes()).unwrap();
-    assert_eq!(read.validity(), alone.validity());
+    assert_eq!(read.validity, alone.validity);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 use k8s_openapi::ByteString;
 
 use super::*;
-use crate::identity::issue;
+use crate::identity::{LIFE, issue};
 
 const NAME: &str = "webhook.test.svc";
 

@@ -63,7 +63,7 @@ fn a_pair_that_has_expired_is_replaced_without_waiting() {
     assert_eq!(stored.old, std::slice::from_ref(&expired.authority));
     let decided = decide(seen(late, Some(&stored), Some(&expired), &[None]));
     let fresh = decided.write.unwrap();
-    let validity = fresh.current.unwrap().pair.validity();
+    let validity = fresh.current.unwrap().pair.validity;
     assert!(validity.contains(late));
     assert_eq!(fresh.next, None);
 
