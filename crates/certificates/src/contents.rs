@@ -44,12 +44,9 @@ impl Contents {
         for (identity, keys) in [(&mut contents.current, CURRENT), (&mut contents.next, NEXT)] {
             let texts = keys.map(text);
             let authorities = authorities(texts[2].as_bytes());
-            match Identity::from_texts(texts, names, now) {
-                Ok(read) => *identity = Some(read),
-                Err(error) => {
-                    tracing::debug!(%error, keys = ?keys, "unusable");
-                    contents.old.extend(authorities);
-                }
+            *identity = Identity::from_texts(texts, names, now).ok();
+            if identity.is_none() {
+                contents.old.extend(authorities);
             }
         }
         contents.tidied()

@@ -212,12 +212,8 @@ impl Replica {
         let exists = found.is_some();
         let mut secret = found.unwrap_or_else(|| {
             let labels = json!({"app.kubernetes.io/managed-by": self.cluster.names.managed_by});
-            json!({
-                "apiVersion": "v1",
-                "kind": "Secret",
-                "metadata": {"name": self.secret.name, "labels": labels},
-                "type": "kubernetes.io/tls",
-            })
+            let metadata = json!({"name": self.secret.name, "labels": labels});
+            json!({"metadata": metadata, "type": "kubernetes.io/tls"})
         });
         secret["data"] = json!(contents.data());
         match self.cluster.write(&self.secret, &secret, exists).await {
