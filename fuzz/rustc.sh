@@ -4,7 +4,7 @@
 # built. Each crate listed here must have its own profile in Cargo.toml, so that cargo builds it
 # separately from the one without coverage.
 case $CARGO_PKG_NAME in
-quartet-http | quartet-lease | quartet-operator | quartet-operator-fuzz | quartet-runtime | quartet-workload | der)
+quartet-certificates | quartet-http | quartet-lease | quartet-operator | quartet-operator-fuzz | quartet-runtime | quartet-workload | der)
     exec "$@" -Cpasses=sancov-module \
         -Cllvm-args=-sanitizer-coverage-level=4 \
         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \

@@ -1,6 +1,5 @@
 //! What the manager hosts: the four operators, and the names of the application.
 
-use crate::certificates::SECRET;
 use crate::kinds::{BRAND, OPERATORS};
 use crate::legacy::LEGACY;
 use crate::manager::Application;
@@ -14,11 +13,13 @@ pub static APPLICATION: Application = Application {
     operators: OPERATORS,
     brand: &BRAND,
     legacy: LEGACY,
+    metrics_prefix: names::METRICS_PREFIX,
     build_metric: "quartet_operator_build",
     traced: env!("CARGO_CRATE_NAME"),
     oldest_minor: 34,
     namespace: names::NAMESPACE,
-    webhook_secret: SECRET,
+    webhook_secret: names::WEBHOOK_SECRET,
+    webhook_manager: names::WEBHOOK_MANAGER,
     webhook_service: names::WEBHOOK_SERVICE,
     webhook_configuration: names::WEBHOOK_CONFIGURATION,
     lease: names::LEASE,

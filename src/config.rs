@@ -15,8 +15,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use quartet_webhook::TlsVersion;
 use tracing::level_filters::LevelFilter;
 
-use crate::certificates::Files;
 use crate::manager::Application;
+use quartet_certificates::Files;
 use quartet_workload::MAX_REPLICAS;
 use quartet_workload::{Operator, Settings};
 

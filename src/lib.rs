@@ -1,8 +1,7 @@
 //! quartet-operator: four Kubernetes operators in one manager.
 //!
 //! `kinds` has the types of the custom resources and the plans of their children, `legacy` the adoption of
-//! older operators' objects. `manager` (the process) connects them to the controllers. `certificates` reads or
-//! makes the certificates of the servers. `migration` is the subcommand. `packaging` is what the
+//! older operators' objects. `manager` (the process) connects them to the controllers. `migration` is the subcommand. `packaging` is what the
 //! manifests contain of this application. The crates below `crates` know none of the four kinds.
 #![cfg_attr(
     not(test),
@@ -10,7 +9,6 @@
 )]
 
 mod application;
-pub mod certificates;
 pub mod config;
 pub mod kinds;
 pub mod legacy;

@@ -18,6 +18,10 @@ pub const WEBHOOK_SERVICE_PORT: i32 = 443;
 pub const WEBHOOK_PORT_NAME: &str = "webhook-server";
 /// The ValidatingWebhookConfiguration.
 pub const WEBHOOK_CONFIGURATION: &str = "quartet-operator-validating-webhook-configuration";
+/// The Secret of the webhook certificates that the manager makes.
+pub const WEBHOOK_SECRET: &str = "quartet-operator-webhook-server-cert";
+/// The manager of the fields of that Secret and of the caBundles.
+pub const WEBHOOK_MANAGER: &str = "quartet-operator-webhook";
 /// The ServiceAccount of the manager.
 pub const SERVICE_ACCOUNT: &str = "quartet-operator-controller-manager";
 /// `app.kubernetes.io/name`, and prefix of the names of all objects.
@@ -30,6 +34,8 @@ pub const METRICS_READER: &str = "quartet-operator-metrics-reader";
 pub const METRICS_PORT: u16 = 8443;
 /// Name of the Service port and of the container port.
 pub const METRICS_PORT_NAME: &str = "https";
+/// Prefix of the names of metrics that only this program has.
+pub const METRICS_PREFIX: &str = "quartet_operator";
 /// Path of the metrics, and the nonResourceURL in RBAC rules.
 pub const METRICS_PATH: &str = "/metrics";
 /// Liveness endpoint, below `/`: answers while the process runs.

@@ -7,11 +7,11 @@ use std::error::Error as _;
 
 use libfuzzer_sys::fuzz_target;
 use pem::Pem;
-use quartet_operator::certificates::{ServingPair, Validity};
+use quartet_certificates::{ServingPair, Validity};
 use rustls::SignatureScheme;
 
-const CERTIFICATE: &str = include_str!("../../src/certificates/testdata/ec.crt");
-const KEY: &str = include_str!("../../src/certificates/testdata/ec.pkcs8.key");
+const CERTIFICATE: &str = include_str!("../../crates/certificates/src/testdata/ec.crt");
+const KEY: &str = include_str!("../../crates/certificates/src/testdata/ec.pkcs8.key");
 
 const SEPARATOR: &[u8] = b"\n%\n";
 const SEQUENCE: u8 = 0x30;
@@ -39,8 +39,8 @@ fuzz_target!(|input: &[u8]| {
 fn check(chain: &[u8], key: &[u8]) {
     match ServingPair::from_pem(chain, key) {
         Ok(pair) => {
-            assert!(!pair.validity().to_string().is_empty());
-            let served = pair.certified_key();
+            assert!(!pair.validity.to_string().is_empty());
+            let served = pair.key;
             assert!(!served.cert.is_empty());
             let schemes = [
                 SignatureScheme::ECDSA_NISTP256_SHA256,
@@ -52,7 +52,7 @@ fn check(chain: &[u8], key: &[u8]) {
             let signed = signer.expect("a key signs by some scheme").sign(b"hello");
             assert!(signed.is_ok_and(|signature| !signature.is_empty()));
             let again = ServingPair::from_pem(chain, key).expect("is a pair");
-            assert_eq!(again.validity(), pair.validity());
+            assert_eq!(again.validity, pair.validity);
         }
         Err(error) => {
             let mut messages = vec![error.to_string()];

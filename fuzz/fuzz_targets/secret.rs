@@ -9,8 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use libfuzzer_sys::fuzz_target;
-use quartet_operator::certificates::contents::{Contents, MAX_OLD};
-use quartet_operator::certificates::plan::{Seen, plan};
+use quartet_certificates::contents::{Contents, MAX_OLD};
+use quartet_certificates::plan::{Seen, plan};
 
 const KEYS: [&str; 7] = [
     "tls.crt",
@@ -30,9 +30,12 @@ const GOOD: [&str; 8] = [
     include_str!("../testdata/leaf2.crt"),
     include_str!("../testdata/leaf2.key"),
     include_str!("../testdata/ca2.crt"),
-    include_str!("../../src/certificates/testdata/ec.crt"),
-    include_str!("../../src/certificates/testdata/ec.pkcs8.key"),
+    include_str!("../../crates/certificates/src/testdata/ec.crt"),
+    include_str!("../../crates/certificates/src/testdata/ec.pkcs8.key"),
 ];
+
+/// A second in which both pairs are valid.
+const VALID: i64 = 1_800_000_000;
 
 const SEPARATOR: &[u8] = b"\n%\n";
 
@@ -52,10 +55,12 @@ fuzz_target!(|input: &[u8]| {
     let has_pair = is("tls.crt", 0) && is("tls.key", 1) && is("ca.crt", 2);
     let names = ["webhook.example".to_owned()];
     // Within the validity of the pairs, before it and after it.
-    for second in [1_800_000_000, 0, 8_000_000_000] {
+    for second in [VALID, 0, 8_000_000_000] {
         let now = Timestamp::from_second(second).expect("a time");
         let found = read(data.clone(), &names, now);
-        assert!(found || !has_pair, "a good pair is found");
+        let is_valid = second == VALID;
+        assert!(!found || is_valid, "a pair that is not valid is absent");
+        assert!(found || !has_pair || !is_valid, "a good pair is found");
         assert!(!read(data.clone(), &["other.example".to_owned()], now));
     }
 });
@@ -75,9 +80,9 @@ fn read(data: BTreeMap<String, Vec<u8>>, names: &[String], now: Timestamp) -> bo
     let data = data
         .into_iter()
         .map(|(key, value)| (key, ByteString(value)));
-    let contents = Contents::read(&data.collect(), names);
+    let contents = Contents::read(&data.collect(), names, now);
     assert!(contents.old.len() <= MAX_OLD);
-    assert_eq!(Contents::read(&contents.data(), names), contents);
+    assert_eq!(Contents::read(&contents.data(), names, now), contents);
     let trusted = contents.trusted();
     for (index, authority) in trusted.iter().enumerate().skip(2) {
         assert!(!trusted[..index].contains(authority));
@@ -97,7 +102,7 @@ fn read(data: BTreeMap<String, Vec<u8>>, names: &[String], now: Timestamp) -> bo
         if let Some(write) = planned.write {
             assert!(write != contents && write.old.len() <= MAX_OLD);
             let current = write.current.as_ref();
-            assert!(current.is_some_and(|it| it.is_valid_at(now)));
+            assert!(current.is_some_and(|it| it.pair.validity.contains(now)));
         }
         assert!(!planned.pause.is_zero());
     }

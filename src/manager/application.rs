@@ -20,6 +20,8 @@ pub struct Application {
     pub legacy: Legacy,
     /// The metric of the build, without `_info`.
     pub build_metric: &'static str,
+    /// Prefix of the names of metrics that only this application has.
+    pub metrics_prefix: &'static str,
     /// The beginning of the modules whose spans and log lines are traced, e.g. `my_operator`.
     pub traced: &'static str,
     /// Minor version of the oldest Kubernetes that it is tested with.
@@ -28,6 +30,8 @@ pub struct Application {
     pub namespace: &'static str,
     /// The name of that Secret.
     pub webhook_secret: &'static str,
+    /// The manager of the fields of that Secret and of the caBundles.
+    pub webhook_manager: &'static str,
     /// The Service of the webhook server.
     pub webhook_service: &'static str,
     /// The ValidatingWebhookConfiguration.

@@ -31,8 +31,8 @@ use self::access::{Access, PATH};
 use super::limits::{METRICS, SCRAPE_BYTES, SCRAPES};
 use super::stop::{Group, plain};
 use super::{Application, RunError};
-use crate::certificates::{Reads, directory, in_memory};
 use crate::config::Config;
+use quartet_certificates::{self as certificates, directory, in_memory};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -91,21 +91,20 @@ impl Collector for Usage {
 /// # Errors
 /// The listener cannot be used.
 pub(super) fn start(
+    application: &Application,
     config: &Config,
     client: Client,
     listener: TcpListener,
     mut registry: Registry,
-    reads: &Reads,
+    reads: &certificates::Metrics,
     group: &mut Group,
 ) -> Result<(), RunError> {
     let source = config.metrics_secure.then(|| {
-        let metrics = reads.of("metrics", &mut registry);
+        let metrics = reads.of("metrics", application.metrics_prefix, &mut registry);
         match config.metrics_files() {
             Some(files) => directory(files, metrics),
             None => in_memory(
-                ["localhost", "127.0.0.1", "::1"]
-                    .map(str::to_owned)
-                    .to_vec(),
+                &["localhost", "127.0.0.1", "::1"].map(str::to_owned),
                 metrics,
             ),
         }

@@ -23,12 +23,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::certificates::Reads;
 use crate::config::{Command, Config};
 use crate::migration;
 pub use application::Application;
 pub(crate) use cluster::Cluster;
 use limits::{COMPUTATIONS, HEALTH};
+use quartet_certificates as certificates;
 use quartet_http::error_report;
 use stop::{Process, plain};
 use telemetry::Log;
@@ -178,7 +178,7 @@ async fn start_and_stop(
     tokio::spawn(on_signals.map_err(RunError::system("listen for signals"))?);
     raise_open_files();
     let mut registry = metrics::registry(application);
-    let reads = Reads::registered(&mut registry);
+    let reads = certificates::Metrics::registered(&mut registry);
     let connected = Cluster::connect(application, config.kubeconfig.as_deref(), &mut registry);
     let cluster = tokio::select! {
         cluster = connected => cluster?,
@@ -240,7 +240,15 @@ async fn start_and_stop(
         servers.start("health server", serving.run(stop));
     }
     if let Some(listener) = metrics {
-        metrics::start(config, cluster.client, listener, registry, &reads, servers)?;
+        metrics::start(
+            application,
+            config,
+            cluster.client,
+            listener,
+            registry,
+            &reads,
+            servers,
+        )?;
     }
     process.supervise(next_signal).await
 }

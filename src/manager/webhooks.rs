@@ -14,8 +14,10 @@ use super::Application;
 use super::cluster::Cluster;
 use super::health::{self, Check};
 use super::stop::{BEHIND_A_SERVICE, Group};
-use crate::certificates::{Reads, Registered, SelfManaged, directory, self_managed};
 use crate::config::{CertMode, Config};
+use quartet_certificates::{
+    self as certificates, SelfManaged, directory, registered, self_managed,
+};
 
 /// Starts the certificate source and the server in `group`, the server on a runtime of its own. Returns
 /// the check of the certificate.
@@ -24,14 +26,14 @@ pub(super) fn start(
     config: &Config,
     cluster: &Cluster,
     (listener, runtime): (TcpListener, &Handle),
-    (registry, reads): (&mut Registry, &Reads),
+    (registry, reads): (&mut Registry, &certificates::Metrics),
     group: &mut Group,
 ) -> Check {
     // All kinds, whichever controllers run: stored objects of all kinds must be readable.
     let kinds = application.operators.iter().map(|operator| operator.kind());
     let kinds: Vec<_> = kinds.collect();
     let metrics = Metrics::register(registry);
-    let of_certificate = reads.of("webhook", registry);
+    let of_certificate = reads.of("webhook", application.metrics_prefix, registry);
     let (resolver, run) = match config.cert_mode {
         CertMode::Directory => directory(config.webhook_files(), of_certificate),
         CertMode::SelfManaged => {
@@ -41,7 +43,9 @@ pub(super) fn start(
                 namespace: namespace.unwrap_or(application.namespace).to_owned(),
                 secret: application.webhook_secret.to_owned(),
                 service: application.webhook_service.to_owned(),
-                registered: Registered::all(crds, application.webhook_configuration),
+                registered: registered(crds, application.webhook_configuration),
+                managed_by: application.name,
+                field_manager: application.webhook_manager,
             };
             let (calls, watches) = (cluster.client.clone(), cluster.client.clone());
             self_managed(options, calls, watches, of_certificate)

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use devcluster::Environment;
 use kube::{Client, Config};
-use quartet_operator::certificates::{Metrics, Registered, Resolver, SelfManaged, self_managed};
+use quartet_certificates::{Metrics, Resolver, SelfManaged, registered, self_managed};
 use serde_json::{Value, json};
 use testkit::{Answer, ApiServer, Limit, RBAC, Retries};
 use tokio::net::TcpListener;
@@ -161,10 +161,9 @@ impl TestEnv {
             namespace: self.name.clone(),
             secret: "cert".to_owned(),
             service: "webhook".to_owned(),
-            registered: vec![
-                Registered::validating(&self.name),
-                Registered::converted(&self.crd_name()),
-            ],
+            registered: registered([self.crd_name()], &self.name),
+            managed_by: "the-test",
+            field_manager: "the-test-webhook",
         };
         let (resolver, run) = self_managed(options, client.clone(), client, Metrics::default());
         Replica {

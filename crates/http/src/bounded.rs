@@ -1,17 +1,18 @@
 //! Limits the length of user input in messages and in log lines.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write};
+use std::fmt;
+use std::io::Write as _;
 
 /// Maximum number of bytes of a value, path or name that a message quotes.
 pub const MOST_QUOTED: usize = 256;
 
 /// `text`, or its beginning and `…` in at most [`MOST_QUOTED`] bytes.
 pub fn shortened(text: &str) -> Cow<'_, str> {
-    match text.len() <= MOST_QUOTED {
-        true => Cow::Borrowed(text),
-        false => Cow::Owned(beginning_of(&text, MOST_QUOTED)),
+    if text.len() <= MOST_QUOTED {
+        return Cow::Borrowed(text);
     }
+    Cow::Owned(beginning_of(&text, MOST_QUOTED))
 }
 
 /// At most `limit` bytes of `text`, cut at a character boundary.
@@ -20,38 +21,19 @@ pub fn cut(text: &str, limit: usize) -> &str {
 }
 
 /// The displayed form of `shown`, or its beginning and `…`, in at most `most` bytes (3 or more,
-/// the size of `…`).
+/// the size of `…`). Never has more of it in memory.
 pub fn beginning_of(shown: &dyn fmt::Display, most: usize) -> String {
-    let mut beginning = Beginning {
-        text: String::new(),
-        most,
-    };
-    let is_all = write!(beginning, "{shown}").is_ok();
-    let mut text = beginning.text;
-    if !is_all {
-        text.truncate(text.floor_char_boundary(most.saturating_sub('…'.len_utf8())));
-        text.push('…');
+    let mut bytes = vec![0; most];
+    let mut room = &mut *bytes;
+    let is_all = write!(room, "{shown}").is_ok();
+    let length = most - room.len();
+    bytes.truncate(length);
+    // A character that did not fit is left out.
+    let text = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    if is_all {
+        return text.to_owned();
     }
-    text
-}
-
-/// Collects text, and returns an error to the writer when the limit is exceeded.
-struct Beginning {
-    text: String,
-    /// Maximum number of bytes.
-    most: usize,
-}
-
-impl Write for Beginning {
-    fn write_str(&mut self, more: &str) -> fmt::Result {
-        let room = self.most.saturating_sub(self.text.len());
-        let end = more.floor_char_boundary(room);
-        self.text.push_str(more.get(..end).unwrap_or_default());
-        match end == more.len() {
-            true => Ok(()),
-            false => Err(fmt::Error),
-        }
-    }
+    format!("{}…", cut(text, most.saturating_sub('…'.len_utf8())))
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use http::Method;
+use http::header::CONTENT_TYPE;
+use http::request::Builder;
+use http::{Method, Request, Response, StatusCode, Uri};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -14,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::field::Empty;
 use tracing::{Instrument as _, info_span};
 
-use crate::{ApiRequest, ApiResponse, Leadership, Location, RequestError};
+use crate::{Cause, DEADLINE, Leadership, Location, RequestError, send};
 
 /// The target of spans that exist only for traces.
 pub const TRACES: &str = "otel";
@@ -32,17 +34,8 @@ pub enum Part {
     Status,
 }
 
-impl<'a> Location<'a> {
-    /// A request without a body.
-    fn request(&self, verb: &str, method: Method, target: String) -> ApiRequest<'a> {
-        let action = format!("{verb} {} {}/{}", self.plural, self.namespace, self.name);
-        ApiRequest::new(action, method, target)
-    }
-}
-
-/// A client whose calls have a deadline and whose writes need leadership. Each call can fail with
-/// [`RequestError::Timeout`], [`RequestError::Transport`] and [`RequestError::Fenced`], and with the status codes that
-/// it names.
+/// A client whose calls have a deadline and whose writes need leadership. Each call can fail without an answer
+/// ([`Cause`]), and with the status codes that it names.
 #[derive(Clone)]
 pub struct Caller {
     client: kube::Client,
@@ -77,16 +70,10 @@ impl Caller {
         body: &str,
     ) -> Result<(T, bool), RequestError> {
         let target = format!("{}?fieldManager={manager}&force={force}", at.path());
-        let request = ApiRequest {
-            content_type: APPLY_PATCH,
-            body: Some(body),
-            ..at.request("apply", Method::PATCH, target)
-        };
-        let read = |answer: ApiResponse| {
-            let is_created = answer.is_created();
-            Ok((answer.object()?, is_created))
-        };
-        self.send_and(request, read).await
+        let request = Request::patch(target).header(CONTENT_TYPE, APPLY_PATCH);
+        let response = self.exchange("apply", at, request, body).await?;
+        let is_created = response.status() == StatusCode::CREATED;
+        Ok((response.into_body(), is_created))
     }
 
     /// Reads the current object from etcd.
@@ -94,7 +81,7 @@ impl Caller {
     /// # Errors
     /// 404 if it does not exist.
     pub async fn get(&self, at: Location<'_>) -> Result<Value, RequestError> {
-        self.send(at.request("get", Method::GET, at.path())).await
+        self.send("get", at, Request::get(at.path()), "").await
     }
 
     /// A list of only this object, read from etcd; empty if it does not exist. For custom resources, which
@@ -105,7 +92,7 @@ impl Caller {
     pub async fn list_one(&self, at: Location<'_>) -> Result<Value, RequestError> {
         let (collection, name) = (at.collection(), at.name);
         let target = format!("{collection}?fieldSelector=metadata.name%3D{name}&limit=1");
-        self.send(at.request("look for", Method::GET, target)).await
+        self.send("look for", at, Request::get(target), "").await
     }
 
     /// Deletes the object if it has this `uid` and `resource_version`.
@@ -123,11 +110,8 @@ impl Caller {
             "kind": "DeleteOptions",
             "preconditions": {"uid": uid, "resourceVersion": resource_version.to_string()},
         });
-        self.send(ApiRequest {
-            body: Some(&options.to_string()),
-            ..at.request("delete", Method::DELETE, at.path())
-        })
-        .await
+        let request = Request::delete(at.path());
+        self.send("delete", at, request, &options.to_string()).await
     }
 
     /// A JSON patch of the object, or of its status. `operations` is the JSON array of RFC 6902, `manager` the
@@ -148,12 +132,8 @@ impl Caller {
             Part::Status => ("/status", "patch status of"),
         };
         let target = format!("{}{suffix}?fieldManager={manager}", at.path());
-        self.send(ApiRequest {
-            content_type: JSON_PATCH,
-            body: Some(operations),
-            ..at.request(verb, Method::PATCH, target)
-        })
-        .await
+        let request = Request::patch(target).header(CONTENT_TYPE, JSON_PATCH);
+        self.send(verb, at, request, operations).await
     }
 
     /// Creates the object `at.name` in its collection.
@@ -161,55 +141,58 @@ impl Caller {
     /// # Errors
     /// 409 if it exists.
     pub async fn create(&self, at: Location<'_>, body: &Value) -> Result<Value, RequestError> {
-        self.send(ApiRequest {
-            body: Some(&body.to_string()),
-            ..at.request("create", Method::POST, at.collection())
-        })
-        .await
+        let request = Request::post(at.collection());
+        self.send("create", at, request, &body.to_string()).await
     }
 
-    async fn send<T: DeserializeOwned>(&self, request: ApiRequest<'_>) -> Result<T, RequestError> {
-        self.send_and(request, ApiResponse::object).await
-    }
-
-    async fn send_and<T>(
+    async fn send<T: DeserializeOwned>(
         &self,
-        request: ApiRequest<'_>,
-        read: impl FnOnce(ApiResponse) -> Result<T, RequestError>,
+        verb: &str,
+        at: Location<'_>,
+        request: Builder,
+        body: &str,
     ) -> Result<T, RequestError> {
-        let ApiRequest {
-            action,
-            method,
-            target,
-            ..
-        } = &request;
+        let response = self.exchange(verb, at, request, body).await;
+        response.map(Response::into_body)
+    }
+
+    async fn exchange<T: DeserializeOwned>(
+        &self,
+        verb: &str,
+        at: Location<'_>,
+        request: Builder,
+        body: &str,
+    ) -> Result<Response<T>, RequestError> {
+        let action = format!("{verb} {} {}/{}", at.plural, at.namespace, at.name);
+        let method = request.method_ref().cloned().unwrap_or_default();
         let span = info_span!(
             target: TRACES,
             "API call",
             // Without the object, which the path names.
-            otel.name = action.rsplit_once(' ').map_or(action.as_str(), |(name, _)| name),
+            otel.name = format!("{verb} {}", at.plural),
             otel.kind = "client",
             otel.status_code = Empty,
             http.request.method = method.as_str(),
-            url.path = target.split('?').next(),
+            url.path = request.uri_ref().map(Uri::path),
             // Recorded by the layer that counts requests.
             http.response.status_code = Empty,
         );
-        let exchange = request.send(&self.client).instrument(span.clone());
-        let sent = match *method {
+        let exchange = send(&self.client, &action, request, body, DEADLINE);
+        let exchange = exchange.instrument(span.clone());
+        let sent = match method {
             _ if self.stopping.is_cancelled() => None,
             Method::GET => Some(exchange.await),
             _ => self.while_allowed(exchange).await,
         };
-        let answer = sent.unwrap_or_else(|| {
+        let response = sent.unwrap_or_else(|| {
             let action = action.clone();
-            Err(RequestError::Fenced { action })
+            let cause = Cause::Fenced;
+            Err(RequestError { action, cause })
         });
-        let object = answer.and_then(read);
-        if object.is_err() {
+        if response.is_err() {
             span.record("otel.status_code", "ERROR");
         }
-        object
+        response
     }
 
     /// Polls a write while this process leads; `None` if leadership ends first.

@@ -11,14 +11,14 @@ use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::runtime::watcher;
 use prometheus_client::registry::Registry;
 use quartet_http::bounded::shortened;
-use quartet_http::{Leadership, error_report};
+use quartet_http::{Leadership, RequestError, error_report};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::candidate::{Candidate, Loss, Next, Reply, Request};
 use crate::clock::Moment;
 use crate::fence::Fence;
-use crate::lease::{LeaseError, LeaseLock, lease, version_of};
+use crate::lease::{LeaseLock, lease, version_of};
 use crate::metrics::Metrics;
 
 /// Time between two warnings of the same state.
@@ -49,20 +49,14 @@ pub struct Election {
 struct Logged {
     leads: bool,
     holder: String,
-    /// A request has failed or was rejected, and the lease has not been available since.
-    failing: Option<Failing>,
+    /// The last read failed, and the last write.
+    failing: [bool; 2],
     /// When it was logged last that the leader has other flags.
     other_flags: Option<Moment>,
 }
 
-enum Failing {
-    Reads,
-    /// Writes; the lease had this version before.
-    Writes(u64),
-}
-
 /// A request in progress, if any.
-type Call = Fuse<BoxFuture<'static, Result<Option<Object>, LeaseError>>>;
+type Call = Fuse<BoxFuture<'static, Result<Option<Object>, RequestError>>>;
 
 impl Election {
     /// A standby that has sent no request. `registry` shows the metrics of the lease.
@@ -151,21 +145,19 @@ impl Election {
         lock.send(request, latest).boxed().fuse()
     }
 
-    fn answered(&mut self, answer: Result<Option<Object>, LeaseError>) {
+    fn answered(&mut self, answer: Result<Option<Object>, RequestError>) {
         let (is_read, asked_at) = self.asked;
         let reply = match &answer {
             Ok(Some(object)) => Reply::Lease(lease(object)),
             Ok(None) => Reply::Absent,
             Err(_) => Reply::Failed,
         };
-        let is_available = answer.as_ref().err().is_none_or(LeaseError::is_conflict);
-        let found = answer.as_ref().ok().and_then(Option::as_ref);
-        // A process that may only read reads after each write that was rejected.
-        let is_over = |failing: &mut Failing| match *failing {
-            Failing::Writes(known) if is_read => found.is_some_and(|it| version_of(it) != known),
-            Failing::Reads | Failing::Writes(_) => is_available,
-        };
-        if self.logged.failing.take_if(is_over).is_some() {
+        let is_conflict = answer.as_ref().is_err_and(RequestError::is_conflict);
+        let [reads, writes] = &mut self.logged.failing;
+        let failing = if is_read { reads } else { writes };
+        let is_failing = answer.is_err() && !is_conflict;
+        let was_failing = std::mem::replace(failing, is_failing);
+        if was_failing && !is_failing {
             tracing::info!("the lease is available again");
         }
         match &answer {
@@ -184,28 +176,14 @@ impl Election {
                     self.candidate.rewind(version);
                 }
             }
-            Err(error) if error.is_conflict() => {
+            Err(error) if is_conflict || was_failing => {
                 let error = error_report(error);
-                tracing::debug!(error, "another process wrote the lease");
+                tracing::debug!(error, "the lease request failed");
             }
             Err(error) => {
                 let (lease, namespace) = (&self.lock.name, &self.lock.namespace);
-                let error = error_report(error);
-                let is_known = self.logged.failing.is_some();
-                if !is_read {
-                    self.logged.failing = Some(Failing::Writes(asked_at));
-                } else if !is_known {
-                    self.logged.failing = Some(Failing::Reads);
-                }
-                match is_known {
-                    true => tracing::debug!(lease, error, "the lease request failed again"),
-                    false => tracing::warn!(
-                        lease,
-                        namespace,
-                        error,
-                        "the lease request failed; retrying"
-                    ),
-                }
+                let (error, message) = (error_report(error), "the lease request failed; retrying");
+                tracing::warn!(lease, namespace, error, "{message}");
             }
         }
         self.candidate.replied((self.clock)(), reply);

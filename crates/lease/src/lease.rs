@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use http::Method;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::core::Status;
 use kube::runtime::watcher::{self, watch_object};
 use kube::{Api, Client, Resource as _};
-use quartet_http::{ApiRequest, ApiResponse, RequestError, found, relisting};
+use quartet_http::{RequestError, found, relisting, send};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -47,27 +47,6 @@ pub struct LeaseLock {
     pub flags_annotation: &'static str,
 }
 
-/// Why a call failed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum LeaseError {
-    /// The lease to replace is not the one last seen.
-    #[error("the lease has been modified")]
-    Outdated,
-    /// The request failed.
-    #[error(transparent)]
-    Request(#[from] RequestError),
-}
-
-impl LeaseError {
-    /// A conflict with another process, which is normal in an election.
-    pub(crate) fn is_conflict(&self) -> bool {
-        match self {
-            Self::Outdated => true,
-            Self::Request(error) => error.is_conflict(),
-        }
-    }
-}
-
 impl LeaseLock {
     /// The flags of the last holder that wrote them.
     pub(crate) fn flags_of<'a>(&self, object: &'a Object) -> Option<&'a str> {
@@ -81,7 +60,7 @@ impl LeaseLock {
         self,
         request: Request,
         latest: Option<Object>,
-    ) -> Result<Option<Object>, LeaseError> {
+    ) -> Result<Option<Object>, RequestError> {
         let Self {
             namespace,
             name,
@@ -90,38 +69,41 @@ impl LeaseLock {
         } = &self;
         let all = Object::url_path(&(), Some(namespace));
         let path = format!("{all}/{name}");
-        let written = |path: String| format!("{path}?fieldManager={field_manager}");
-        let (verb, method, target, object) = match &request {
-            Request::Read => ("read", Method::GET, path, None),
+        let (verb, call, object) = match &request {
+            Request::Read => ("read", http::Request::get(path), None),
             Request::Create { transitions } => {
                 let mut object = Object::default();
                 object.metadata.namespace = Some(namespace.clone());
                 object.metadata.name = Some(name.clone());
                 let transitions = *transitions;
                 let object = self.changed(object, &Change::Take { transitions });
-                let target = written(all);
-                ("create", Method::POST, target, Some(object))
+                let target = format!("{all}?fieldManager={field_manager}");
+                ("create", http::Request::post(target), Some(object))
             }
             Request::Replace { version, change } => {
+                let target = format!("{path}?fieldManager={field_manager}");
                 let latest = latest.filter(|object| version_of(object) == *version);
-                let object = self.changed(latest.ok_or(LeaseError::Outdated)?, change);
-                ("replace", Method::PUT, written(path), Some(object))
+                let object = latest.map(|object| self.changed(object, change));
+                ("replace", http::Request::put(target), object)
             }
         };
-        // A Lease can always be encoded.
-        let body = object.map(|object| serde_json::to_string(&object).unwrap_or_default());
         let action = format!("{verb} the Lease {namespace}/{name}");
-        let call = ApiRequest {
-            body: body.as_deref(),
-            deadline: self.timing.call_deadline(),
-            ..ApiRequest::new(action, method, target)
+        if object.is_none() && request != Request::Read {
+            // The lease to replace is not the one last seen.
+            let status = Status::failure("the lease has been modified", "Conflict");
+            let error = kube::Error::Api(status.with_code(409).boxed());
+            return Err(RequestError::of(action, error));
+        }
+        // A Lease can always be encoded.
+        let body = object.map(|object| serde_json::to_vec(&object).unwrap_or_default());
+        let (body, deadline) = (body.unwrap_or_default(), self.timing.call_deadline());
+        let sent = send(&self.calls, &action, call, body, deadline).await;
+        let sent = sent.map(|response| response.into_body());
+        let sent = match request {
+            Request::Read => found(sent)?,
+            Request::Create { .. } | Request::Replace { .. } => Some(sent?),
         };
-        let answer = call.send(&self.calls).await;
-        let object = answer.and_then(ApiResponse::object).map(|Readable(it)| it);
-        Ok(match request {
-            Request::Read => found(object)?,
-            Request::Create { .. } | Request::Replace { .. } => Some(object?),
-        })
+        Ok(sent.map(|Readable(object)| object))
     }
 
     /// The lease after each change; `None` after its deletion. A watch that hangs only costs reads: see

@@ -323,26 +323,6 @@ async fn a_lease_that_cannot_be_read_or_written_is_logged_once_and_once_when_it_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_another_process_could_write_is_available_again() {
-    let (lines, writer) = log_lines();
-    let _logs = tracing::subscriber::set_default(writer);
-    let server = Shared::default();
-    server.lock().unwrap().behavior = Some(Behavior::ForbidsWrites);
-    let _one = start(&server, "one");
-    sleep(Duration::from_secs(60)).await;
-    let spec = json!({"holderIdentity": "other", "leaseDurationSeconds": 600});
-    let metadata = json!({"name": "lease", "namespace": "ns"});
-    let lease = json!({"metadata": metadata, "spec": spec});
-    server.lock().unwrap().store(lease);
-    sleep(Duration::from_secs(60)).await;
-    let count = |line| lines.text().matches(line).count();
-    assert_eq!(count("the lease is available again"), 1);
-    assert_eq!(count("the lease request failed; retrying"), 1);
-    sleep(Duration::from_secs(600)).await;
-    assert_eq!(count("the lease request failed; retrying"), 2, "it expired");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_lease_with_a_time_that_cannot_be_represented_is_taken_when_it_expires() {
     let server = Shared::default();
     let spec = json!({

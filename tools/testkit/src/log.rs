@@ -1,7 +1,15 @@
 //! What the tested code logs, as text.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
+
+use tracing::Dispatch;
+use tracing::subscriber::NoSubscriber;
+
+/// While a process has only one subscriber, tracing asks the thread that first comes to a line whether the line is
+/// of interest, and believes it for all threads. Tests that run beside one with a subscriber would switch its lines
+/// off.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
 /// What was logged.
 #[derive(Clone, Default)]
@@ -32,6 +40,7 @@ impl LogLines {
 
 /// A subscriber for `tracing::subscriber::with_default`, and what it writes.
 pub fn log_lines() -> (LogLines, impl tracing::Subscriber + Send + Sync) {
+    LazyLock::force(&SECOND);
     let lines = LogLines::default();
     let writer = lines.clone();
     let writes = tracing_subscriber::fmt().with_ansi(false);

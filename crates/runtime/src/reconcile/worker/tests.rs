@@ -18,7 +18,7 @@ use tokio::time::{sleep, sleep_until};
 
 use super::*;
 use crate::queue::Priority;
-use quartet_http::RequestError;
+use quartet_http::{Cause, RequestError};
 
 /// The behavior of a reconcile.
 #[derive(Clone, Copy)]
@@ -153,18 +153,19 @@ async fn go(step: Step) -> Result<Action, Failure> {
         // As `panic!`, without its message on standard error.
         Step::Panic => std::panic::resume_unwind(Box::new("a reconcile's panic")),
         Step::Hang => pending().await,
-        Step::Fenced => Err(RequestError::Fenced {
+        Step::Fenced => Err(RequestError {
             action: "apply deployments ns/a".to_owned(),
+            cause: Cause::Fenced,
         }
         .into()),
     }
 }
 
 fn refused(reason: &str, code: StatusCode) -> RequestError {
-    RequestError::Rejected {
+    let status = Status::failure("refused", reason).with_code(code.as_u16());
+    RequestError {
         action: "apply deployments ns/a".to_owned(),
-        status: Box::new(Status::failure("refused", reason).with_code(code.as_u16())),
-        retry_after: None,
+        cause: Cause::Rejected(Box::new(status)),
     }
 }
 

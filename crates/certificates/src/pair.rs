@@ -12,109 +12,65 @@ use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{Error as TlsError, InconsistentKeys};
+use tower::BoxError;
 
 /// A chain and its key, ready to be served.
 #[derive(Debug, Clone)]
 pub struct ServingPair {
-    key: Arc<CertifiedKey>,
-    validity: Validity,
+    /// The key and chain for rustls.
+    pub key: Arc<CertifiedKey>,
+    /// The validity period of the server's own certificate.
+    pub validity: Validity,
 }
-
-/// Why a certificate cannot be used or made. It contains no part of a key.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct CertificateError(pub(super) String);
 
 impl ServingPair {
     /// Reads a chain, the server's own certificate first, and its key: PKCS#8, PKCS#1 or SEC1. Ignores
     /// text around the PEM blocks. Does not check dates.
     ///
     /// # Errors
-    /// A text is not PEM, has no certificate or no unencrypted key, or they do not match.
-    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, CertificateError> {
+    /// A text is not PEM, has no certificate or no unencrypted key, or they do not match. The error
+    /// contains no part of a text, which may be a private key: some tools write both into one file.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, BoxError> {
         let chain = certificates(chain)?;
-        let leaf = chain.first();
-        let leaf = leaf.ok_or_else(|| CertificateError(NO_CERTIFICATE.to_owned()))?;
-        let validity = Validity::of(leaf);
-        let validity = validity.ok_or_else(|| CertificateError(UNREADABLE.to_owned()))?;
+        let leaf = chain.first().ok_or(NO_CERTIFICATE)?;
+        let validity = Validity::of(leaf).ok_or(UNREADABLE)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
-            pem::Error::NoItemsFound => CertificateError(NO_KEY.to_owned()),
-            error => not_pem("private key", &error),
+            pem::Error::NoItemsFound => NO_KEY,
+            _ => KEY_NOT_PEM,
         })?;
-        let key = CertifiedKey::from_der(chain, key, &ring::default_provider());
-        let key = key.and_then(|key| sign_once(&key).map(|()| key));
-        let key = key.map_err(|error| {
-            CertificateError(match error {
-                TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => MISMATCH.to_owned(),
-                TlsError::InvalidCertificate(_) => UNREADABLE.to_owned(),
-                error => format!("the private key cannot be used: {error}"),
-            })
+        let provider = ring::default_provider();
+        let key = CertifiedKey::from_der(chain, key, &provider).map_err(|error| match error {
+            TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => MISMATCH.to_owned(),
+            error => format!("{UNUSABLE}: {error}"),
         })?;
+        // As in each handshake: a damaged RSA key may be parsed and match its certificate, but fail to sign.
+        let algorithms = provider.signature_verification_algorithms;
+        let signer = key.key.choose_scheme(&algorithms.supported_schemes());
+        let signature = signer.ok_or(UNUSABLE)?.sign(b"any message");
+        signature.map_err(|error| format!("{UNUSABLE}: {error}"))?;
         Ok(Self {
             key: Arc::new(key),
             validity,
         })
     }
-
-    /// The validity period of the server's own certificate.
-    pub fn validity(&self) -> Validity {
-        self.validity
-    }
-
-    /// The key and chain for rustls.
-    pub fn certified_key(&self) -> Arc<CertifiedKey> {
-        Arc::clone(&self.key)
-    }
 }
 
 const NO_CERTIFICATE: &str = "the file contains no certificate";
 const NO_KEY: &str = "the file contains no unencrypted private key (PKCS#8, PKCS#1 or SEC1)";
+const NOT_PEM: &str = "the certificate is not PEM; is a block on one line, or not closed?";
+const KEY_NOT_PEM: &str = "the private key is not PEM; is it on one line, or not closed?";
 const UNREADABLE: &str =
     "the certificate cannot be read, or its dates do not have the form of RFC 5280";
 const MISMATCH: &str = "the private key does not match the certificate";
-
-/// Also of a certificate without a part of the text: some tools write the key into the same file.
-fn not_pem(what: &str, error: &pem::Error) -> CertificateError {
-    CertificateError(format!("the {what} is not PEM: {}", pem_problem(error)))
-}
-
-/// What is wrong with a text that is not PEM, without a part of it: the messages of `pem::Error` contain
-/// bytes of the text, which may be a private key, and errors are logged.
-pub(crate) fn pem_problem(error: &pem::Error) -> String {
-    match error {
-        pem::Error::MissingSectionEnd { .. } => "a block is not closed; is it on one line?".into(),
-        pem::Error::IllegalSectionStart { .. } => {
-            "a block begins wrongly; is it on one line?".into()
-        }
-        pem::Error::Base64Decode(_) => "a block is not base64".into(),
-        pem::Error::NoItemsFound => "it has no block".into(),
-        pem::Error::Io(error) => error.to_string(),
-        _ => "it cannot be read".into(),
-    }
-}
-
-/// Signs once, as each handshake does: a damaged RSA key may be parsed and match its certificate, but
-/// fail to sign.
-fn sign_once(key: &CertifiedKey) -> Result<(), TlsError> {
-    let provider = ring::default_provider();
-    let schemes = provider
-        .signature_verification_algorithms
-        .supported_schemes();
-    let signer = key
-        .key
-        .choose_scheme(&schemes)
-        .ok_or_else(|| TlsError::General("it signs by no scheme that clients take".to_owned()))?;
-    signer.sign(b"any message").map(drop)
-}
+const UNUSABLE: &str = "the certificate or its private key cannot be used";
 
 /// All certificates of a PEM text.
 ///
 /// # Errors
 /// A block is not closed or not base64.
-pub(super) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
-    CertificateDer::pem_slice_iter(text)
-        .collect::<Result<_, _>>()
-        .map_err(|error| not_pem("certificate", &error))
+pub(super) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, BoxError> {
+    let certificates = CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>();
+    certificates.map_err(|_| NOT_PEM.into())
 }
 
 /// The validity period of a certificate in seconds, both ends included, read from its DER (RFC 5280
@@ -131,10 +87,9 @@ impl Validity {
     /// Reads it from a certificate in DER. `None` if that is no DER, or a date is not valid or before 1970.
     pub fn of(certificate: &[u8]) -> Option<Self> {
         let read = || {
-            let mut certificate = inside(&mut SliceReader::new(certificate)?)?;
             // `TBSCertificate`: version (absent in version 1), serial number, signature algorithm, issuer,
             // validity.
-            let mut fields = inside(&mut certificate)?;
+            let mut fields = inside(&mut inside(&mut SliceReader::new(certificate)?)?)?;
             if Tag::peek(&fields)?.is_context_specific() {
                 AnyRef::decode(&mut fields)?;
             }
@@ -142,10 +97,9 @@ impl Validity {
                 AnyRef::decode(&mut fields)?;
             }
             let mut dates = inside(&mut fields)?;
-            let (not_before, not_after) = (date(&mut dates)?, date(&mut dates)?);
             der::Result::Ok(Self {
-                not_before,
-                not_after,
+                not_before: date(&mut dates)?,
+                not_after: date(&mut dates)?,
             })
         };
         read().ok()

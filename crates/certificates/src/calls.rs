@@ -1,72 +1,83 @@
 //! Requests for whole objects as JSON, so that fields that are not known here stay as they are, and
-//! watches of these objects, and the log of their errors. No request is retried.
+//! watches of these objects. No request is retried.
 
-use std::error::Error;
 use std::future::ready;
-use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::select_all;
-use http::Method;
+use http::{Request, Response, header};
 use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
 use kube::Client;
 use kube::api::{Api, DynamicObject, Resource as _};
 use kube::core::PartialObjectMeta;
-use kube::runtime::{WatchStreamExt as _, reflector, watcher};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use quartet_http::{DEADLINE, RequestError, error_report, found, relisting, send};
 use serde_json::Value;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
-use quartet_http::error_report;
-use quartet_http::{ApiRequest, RequestError, found, relisting};
+use super::SelfManaged;
+use super::objects::ObjectRef;
 
-/// The field manager of these writes.
-const FIELD_MANAGER: &str = "quartet-operator-webhook";
 /// Duration of one watch in seconds, as for the informers. It bounds the time until a dead connection
 /// is detected.
 const WATCH_SECONDS: u32 = 50;
 
-/// Type, namespace and name of an object.
-pub(super) type ObjectRef = reflector::ObjectRef<DynamicObject>;
-
-fn path(at: &ObjectRef) -> String {
-    let collection = DynamicObject::url_path(&at.dyntype, at.namespace.as_deref());
-    format!("{collection}/{}", at.name)
+/// The API server, and the names there. No request is retried.
+pub(super) struct Cluster {
+    pub(super) calls: Client,
+    pub(super) names: SelfManaged,
 }
 
-/// The object, if it exists, and the time of the API server's answer, if it has a date. `client` must
-/// not retry, here and below.
-pub(super) async fn get(
-    client: &Client,
-    at: &ObjectRef,
-) -> Result<(Option<Value>, Option<Timestamp>), RequestError> {
-    let path = path(at);
-    let request = ApiRequest::new(format!("read {path}"), Method::GET, path);
-    let answer = request.send(client).await?;
-    let date = answer.date();
-    Ok((found(answer.object())?, date))
+impl Cluster {
+    /// The object, if it exists. `now` becomes the time of the API server, if the response has a date (RFC 9110
+    /// §5.6.7).
+    pub(super) async fn get(
+        &self,
+        at: &ObjectRef,
+        now: &mut Timestamp,
+    ) -> Result<Option<Value>, RequestError> {
+        let path = format!("{}/{}", collection(at), at.name);
+        let action = format!("read {path}");
+        let response = send(&self.calls, &action, Request::get(path), "", DEADLINE).await;
+        let Some(response) = found(response)? else {
+            return Ok(None);
+        };
+        let date = response.headers().get(header::DATE);
+        let date = date.and_then(|date| date.to_str().ok());
+        let date = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok());
+        *now = date.unwrap_or(*now);
+        Ok(response.into_body())
+    }
+
+    /// Creates `object`, or replaces it if it `exists` and still has the resourceVersion of `object`.
+    pub(super) async fn write(
+        &self,
+        at: &ObjectRef,
+        object: &Value,
+        exists: bool,
+    ) -> Result<Value, RequestError> {
+        let (collection, manager) = (collection(at), self.names.field_manager);
+        let path = format!("{collection}/{}", at.name);
+        let (verb, request) = if exists {
+            (
+                "replace",
+                Request::put(format!("{path}?fieldManager={manager}")),
+            )
+        } else {
+            (
+                "create",
+                Request::post(format!("{collection}?fieldManager={manager}")),
+            )
+        };
+        let (action, body) = (format!("{verb} {path}"), object.to_string());
+        let response = send(&self.calls, &action, request, body, DEADLINE).await;
+        response.map(Response::into_body)
+    }
 }
 
-/// Creates `object`, or replaces it if it `exists` and still has the resourceVersion of `object`.
-pub(super) async fn write(
-    client: &Client,
-    at: &ObjectRef,
-    object: &Value,
-    exists: bool,
-) -> Result<Value, RequestError> {
-    let path = path(at);
-    let (collection, _) = path.rsplit_once('/').unwrap_or_default();
-    let (verb, method, target) = match exists {
-        true => ("replace", Method::PUT, &*path),
-        false => ("create", Method::POST, collection),
-    };
-    let target = format!("{target}?fieldManager={FIELD_MANAGER}");
-    let body = object.to_string();
-    let request = ApiRequest {
-        body: Some(&body),
-        ..ApiRequest::new(format!("{verb} {path}"), method, target)
-    };
-    request.send(client).await?.object()
+fn collection(at: &ObjectRef) -> String {
+    DynamicObject::url_path(&at.dyntype, at.namespace.as_deref())
 }
 
 /// Notifies `changed` when one of the objects changes, and sometimes without a change. Watches only
@@ -87,10 +98,10 @@ pub(super) async fn notify_of_changes(client: Client, objects: Vec<ObjectRef>, c
             // the back-off, and no change.
             .filter(|event| ready(!matches!(event, Ok(watcher::Event::Init))))
             .default_backoff();
-        let mut last_error = LastError::default();
-        let changes = events.filter_map(move |event| {
+        let changes = events.filter_map(|event| {
             let change = event.inspect_err(|error| {
-                last_error.warn(error, "cannot watch an object of the webhook certificates");
+                let error = error_report(error);
+                tracing::warn!(error, "cannot watch an object of the webhook certificates");
             });
             ready(change.ok())
         });
@@ -102,36 +113,18 @@ pub(super) async fn notify_of_changes(client: Client, objects: Vec<ObjectRef>, c
     }
 }
 
-/// How often an error that lasts is logged again: logs are rotated.
-const REPEAT: Duration = Duration::from_secs(60 * 60);
-
-/// The last error of something that is retried, and when it was logged; reset it after a success.
-#[derive(Default)]
-pub(super) struct LastError(Option<(String, Instant)>);
-
-impl LastError {
-    /// Logs `error` after `message`, unless it is the last one of this hour.
-    pub(super) fn warn(&mut self, error: &dyn Error, message: &str) {
-        let error = error_report(error);
-        let is_told = |(last, at): &(String, Instant)| *last == error && at.elapsed() < REPEAT;
-        if !self.0.as_ref().is_some_and(is_told) {
-            tracing::warn!(error, "{message}");
-            self.0 = Some((error, Instant::now()));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{self, ErrorKind};
+    use std::time::Duration;
 
     use k8s_openapi::api::core::v1::{Namespace, Secret};
     use kube::client::Body;
+    use kube::runtime::reflector;
     use serde_json::json;
     use tokio::time::timeout;
 
     use super::*;
-    use testkit::log_lines;
 
     #[tokio::test(start_paused = true)]
     async fn after_an_api_server_that_was_away_the_objects_are_read_again() {
@@ -168,30 +161,18 @@ mod tests {
             let response = http::Response::builder().status(403);
             ready(response.body(Body::from(status.into_bytes())))
         });
-        let client = Client::new(server, "default");
         let secret = reflector::ObjectRef::<Secret>::new("b").within("a").erase();
         let namespace = reflector::ObjectRef::<Namespace>::new("b").erase();
-        let read = get(&client, &secret).await.unwrap_err();
+        let cluster = Cluster {
+            calls: Client::new(server, "default"),
+            names: crate::tests::options(),
+        };
+        let read = cluster.get(&secret, &mut Timestamp::now()).await;
+        let read = read.unwrap_err();
         let path = "/api/v1/namespaces/a/secrets/b";
         assert_eq!(read.to_string(), format!("cannot read {path}: no"));
-        let created = write(&client, &namespace, &json!({}), false).await;
+        let created = cluster.write(&namespace, &json!({}), false).await;
         let message = "cannot create /api/v1/namespaces/b: no";
         assert_eq!(created.unwrap_err().to_string(), message);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_error_that_lasts_is_logged_once_an_hour() {
-        let (lines, writer) = log_lines();
-        let _logs = tracing::subscriber::set_default(writer);
-        let mut last = LastError::default();
-        let mut logged = |error: &str| {
-            let before = lines.written().len();
-            last.warn(&io::Error::other(error.to_owned()), "it failed");
-            lines.written().len() - before
-        };
-        assert_eq!(["forbidden"; 3].map(&mut logged), [1, 0, 0]);
-        tokio::time::advance(REPEAT).await;
-        let errors = ["forbidden", "forbidden", "gone", "forbidden"];
-        assert_eq!(errors.map(logged), [1, 0, 1, 1]);
     }
 }

@@ -6,7 +6,7 @@ use testkit::log_lines;
 /// A replica that runs; returns its resolver.
 fn replica(server: &Shared) -> Arc<Resolver> {
     let calls = client(server);
-    let (resolver, run) = self_managed(options(), calls.clone(), calls, Metrics::default());
+    let (resolver, run) = self_managed(options(), calls.clone(), calls, metrics());
     tokio::spawn(run);
     resolver
 }
@@ -49,13 +49,7 @@ async fn two_replicas_share_a_secret_and_trust_it_in_every_object() {
     let mut creations: Vec<_> = written.iter().filter(|it| it.starts_with("POST")).collect();
     creations.sort();
     assert_eq!(creations, ["POST secrets 201", "POST secrets 409"]);
-    assert!(
-        server
-            .lock()
-            .unwrap()
-            .objects
-            .contains_key(&format!("{SECRETS}/{SECRET}"))
-    );
+    assert!(server.lock().unwrap().objects.contains_key(SECRET));
     // Nothing to do until the next regular check.
     sleep(Duration::from_secs(3600)).await;
     assert_eq!(answered(&server), [""; 0]);
@@ -118,10 +112,10 @@ async fn a_bundle_is_restored_while_the_secret_cannot_be_written() {
         server.put(CRD, crd());
         // The pair is to be replaced.
         server.days = 70;
-        server.immutable = Some(format!("{SECRETS}/{SECRET}"));
+        server.immutable = Some(SECRET.to_owned());
     }
     sleep(Duration::from_secs(13 * 3600)).await;
-    assert!(answered(&server).contains(&format!("PUT {SECRET} 403")));
+    assert!(answered(&server).contains(&"PUT the-secret 403".to_owned()));
     assert_eq!(bundles(&server)[1], trusted);
 }
 

@@ -2,11 +2,10 @@
 //! connections, time limits for the clients, and a stop that fails no request. Contains no routes; the
 //! listeners differ in their [`Limits`].
 
-mod tls;
-
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,7 +14,7 @@ use axum::Router;
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use axum_server::accept::Accept;
-use axum_server::tls_rustls::RustlsAcceptor;
+use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use axum_server::{Handle, Server};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, TryFutureExt as _};
@@ -23,14 +22,16 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioTimer;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
 use rustls::server::ResolvesServerCert;
+use rustls::version::{TLS12, TLS13};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 use tower::{ServiceExt as _, service_fn};
 
 use crate::metric::Counted;
-pub use tls::TlsVersion;
 
 /// Length of the accept queue. The kernel drops connections beyond that, and the client retries a second
 /// later, which is too late for a probe.
@@ -88,11 +89,26 @@ pub struct Serving {
     pub stopping: Stopping,
 }
 
-/// Counts failed handshakes.
-#[derive(Debug, Clone)]
-struct Tls {
-    acceptor: RustlsAcceptor,
-    errors: Counter,
+/// The minimum TLS version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsVersion {
+    /// TLS 1.2 and 1.3.
+    Tls12,
+    /// TLS 1.3 only.
+    Tls13,
+}
+
+impl FromStr for TlsVersion {
+    type Err = &'static str;
+
+    /// Parses the names that the Kubernetes components accept, or the bare number.
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "VersionTLS12" | "1.2" => Ok(Self::Tls12),
+            "VersionTLS13" | "1.3" => Ok(Self::Tls13),
+            _ => Err("give VersionTLS12 or VersionTLS13"),
+        }
+    }
 }
 
 impl Serving {
@@ -137,30 +153,25 @@ impl Serving {
         let mut serve = match self.tls {
             None => server.http1_only().serve(connect).boxed(),
             Some((certificates, minimum)) => {
-                let config = tls::config(certificates, minimum).map_err(io::Error::other)?;
-                let tls = Tls {
-                    acceptor: RustlsAcceptor::new(config).handshake_timeout(HANDSHAKE),
-                    errors: self.counters.handshake_errors,
-                };
+                let errors = self.counters.handshake_errors;
+                let tls = Tls::new(certificates, minimum, errors).map_err(io::Error::other)?;
                 // `acceptor` resets the version.
-                let server = server.acceptor(tls).http1_only();
-                server.serve(connect).boxed()
+                server.acceptor(tls).http1_only().serve(connect).boxed()
             }
         };
         tokio::select! {
             served = &mut serve => return served,
             () = shutdown => {}
         }
+        // A server without a grace period stops as one phase of the stop of the process, which is logged there.
+        let has_phases = !self.stopping.grace.is_zero();
         let log_phase = |step, began: Instant| {
-            // The stop of the other servers is one phase of the stop of the process, and is logged there.
-            if self.name == "webhook" {
+            if has_phases {
                 let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
                 let phase = format!("{} {step}", self.name);
-                let connections = handle.connection_count();
-                tracing::info!(phase, took_ms, connections, "stop phase completed");
+                tracing::info!(phase, took_ms, "stop phase completed");
             }
         };
-
         let began = Instant::now();
         is_stopping.store(true, Ordering::Relaxed);
         tokio::select! {
@@ -168,9 +179,9 @@ impl Serving {
             () = sleep(self.stopping.grace) => {}
         }
         log_phase("grace", began);
-
         let began = Instant::now();
         handle.graceful_shutdown(None);
+        // The limit of axum-server begins only when a connection that waits for others is accepted.
         let in_time = timeout(self.stopping.drain, serve).await.is_ok();
         log_phase("drain", began);
         if !in_time {
@@ -199,6 +210,40 @@ async fn respond(
         response.headers_mut().insert(header::CONNECTION, close);
     }
     Ok(response)
+}
+
+/// Counts failed handshakes.
+#[derive(Debug, Clone)]
+struct Tls {
+    acceptor: RustlsAcceptor,
+    errors: Counter,
+}
+
+impl Tls {
+    fn new(
+        certificates: Arc<dyn ResolvesServerCert>,
+        minimum: TlsVersion,
+        errors: Counter,
+    ) -> Result<Self, rustls::Error> {
+        let versions = match minimum {
+            TlsVersion::Tls12 => &[&TLS13, &TLS12][..],
+            TlsVersion::Tls13 => &[&TLS13],
+        };
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(versions)?
+            .with_no_client_auth()
+            .with_cert_resolver(certificates);
+        // API servers offer only HTTP/1.1 to webhooks (kubernetes#82090). HTTP/2, which had
+        // denial-of-service bugs (CVE-2023-44487, RUSTSEC-2024-0332), is not linked in.
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        // API servers do not resume sessions, so a ticket only costs a write and memory.
+        config.send_tls13_tickets = 0;
+        let acceptor = RustlsAcceptor::new(RustlsConfig::from_config(Arc::new(config)));
+        Ok(Self {
+            acceptor: acceptor.handshake_timeout(HANDSHAKE),
+            errors,
+        })
+    }
 }
 
 impl<S: Send + 'static> Accept<TcpStream, S> for Tls {

@@ -20,7 +20,7 @@ use super::pair::Validity;
 
 /// How long every caBundle must hold the next authority before the pair is used. The change must reach
 /// the informers of every API server: milliseconds, or the time to open a watch again.
-pub const SETTLE: Duration = Duration::from_secs(30);
+pub(super) const SETTLE: Duration = Duration::from_secs(30);
 
 /// The view of a replica.
 #[derive(Debug, Clone, Copy)]
@@ -57,69 +57,60 @@ const REGULAR_CHECK: Duration = Duration::from_secs(12 * 3600);
 /// The error of `make`.
 pub fn plan<E>(seen: Seen<'_>, make: impl FnOnce() -> Result<Identity, E>) -> Result<Plan, E> {
     let stored = seen.secret.cloned().unwrap_or_default();
-    let serve = serve(seen, stored.current.as_ref());
+    let serving = seen
+        .serving
+        .filter(|it| it.pair.validity.contains(seen.now));
+    let serve = stored.current.clone().filter(|current| {
+        let keeps = serving.is_some() && !everywhere(seen.bundles, &current.authority);
+        seen.serving != Some(current) && !keeps
+    });
     // Not trusted everywhere yet. A written bundle triggers a watch event; passing time does not.
     let is_waiting =
         stored.next.is_some() || (serve.is_none() && seen.serving != stored.current.as_ref());
-    let pause = if is_waiting { SETTLE } else { REGULAR_CHECK };
-    let wanted = wanted(seen, stored.clone(), make)?;
+    let wanted = wanted(seen, stored.clone(), serving, make)?;
     let changed = seen.secret.is_none() || wanted != stored;
     Ok(Plan {
         write: changed.then_some(wanted),
         serve,
-        pause,
+        pause: if is_waiting { SETTLE } else { REGULAR_CHECK },
     })
 }
 
-/// The desired content of the Secret.
+/// The desired content of the Secret; `serving` is the pair that this replica serves, if it is valid.
 fn wanted<E>(
     seen: Seen<'_>,
-    stored: Contents,
+    mut stored: Contents,
+    serving: Option<&Identity>,
     make: impl FnOnce() -> Result<Identity, E>,
 ) -> Result<Contents, E> {
-    let now = seen.now;
-    let valid = |identity: &Option<Identity>| identity.clone().filter(|it| it.is_valid_at(now));
-    let serving = seen.serving.filter(|it| it.is_valid_at(now));
     // Also after a user has replaced the Secret by a valid one, for example from a backup.
-    let stored = match serving {
-        Some(serving) => stored.trusting(&serving.authority),
-        None => stored,
-    };
-    Ok(match (valid(&stored.current), valid(&stored.next)) {
+    if let Some(serving) = serving {
+        stored = stored.trusting(&serving.authority);
+    }
+    match (stored.current.clone(), stored.next.clone()) {
         // The stored pair is not valid, so there is no reason to wait.
-        (None, Some(next)) => stored.with_current(next),
+        (None, Some(next)) => stored = stored.with_current(next),
         (None, None) => match serving {
             // Deleted or damaged, while this replica serves a valid pair: it keeps that pair, and the
             // rotation introduces the next one.
-            Some(serving) => Contents {
-                next: Some(make()?),
-                ..stored.with_current(serving.clone())
-            },
-            None => Contents {
-                next: None,
-                ..stored.with_current(make()?)
-            },
+            Some(serving) => {
+                stored = stored.with_current(serving.clone());
+                stored.next = Some(make()?);
+            }
+            None => stored = stored.with_current(make()?),
         },
-        (Some(_), Some(next))
-            if everywhere(seen.bundles, &next.authority) && seen.settled >= SETTLE =>
-        {
-            stored.with_current(next)
+        (Some(_), Some(next)) => {
+            if everywhere(seen.bundles, &next.authority) && seen.settled >= SETTLE {
+                stored = stored.with_current(next);
+            }
         }
-        (Some(current), None) if stored.next.is_some() || now >= renewal(&current) => Contents {
-            next: Some(make()?),
-            ..stored
-        },
-        (Some(_), _) => stored,
-    })
-}
-
-/// The pair to serve from now on, given the current pair in the Secret.
-fn serve(seen: Seen<'_>, current: Option<&Identity>) -> Option<Identity> {
-    let current = current.filter(|current| seen.serving != Some(current))?;
-    let keeps = seen.serving.is_some_and(|serving| {
-        serving.is_valid_at(seen.now) && !everywhere(seen.bundles, &current.authority)
-    });
-    (!keeps).then(|| current.clone())
+        (Some(current), None) => {
+            if seen.now >= renewal(&current) {
+                stored.next = Some(make()?);
+            }
+        }
+    }
+    Ok(stored)
 }
 
 /// When a pair must be replaced: after two thirds of its lifetime, as in cert-manager.
@@ -127,43 +118,38 @@ fn renewal(identity: &Identity) -> Timestamp {
     let Validity {
         not_before,
         not_after,
-    } = identity.pair.validity();
+    } = identity.pair.validity;
     not_after - not_after.duration_since(not_before) / 3
 }
 
 /// Whether every object's bundle is known to hold `authority`.
-pub fn everywhere(bundles: &[Option<Vec<Authority>>], authority: &Authority) -> bool {
+fn everywhere(bundles: &[Option<Vec<Authority>>], authority: &Authority) -> bool {
     let mut bundles = bundles.iter();
     bundles.all(|bundle| bundle.iter().flatten().any(|it| it == authority))
 }
 
 /// Tracks how long every bundle has held the next pair's authority.
 #[derive(Debug, Default)]
-pub struct Settling {
+pub(super) struct Settling {
     /// The authority, and when it was first seen everywhere.
     since: Option<(Authority, Duration)>,
 }
 
 impl Settling {
     /// Updates it at `uptime`, the time of a monotonic clock.
-    pub fn observe(
+    pub(super) fn observe(
         &mut self,
         next: Option<&Identity>,
         bundles: &[Option<Vec<Authority>>],
         uptime: Duration,
     ) -> Duration {
         let next = next.map(|next| &next.authority);
-        let Some(next) = next.filter(|next| everywhere(bundles, next)) else {
-            self.since = None;
-            return Duration::ZERO;
-        };
-        match &self.since {
-            Some((authority, since)) if authority == next => uptime.saturating_sub(*since),
-            _ => {
-                self.since = Some((next.clone(), uptime));
-                Duration::ZERO
-            }
+        let next = next.filter(|next| everywhere(bundles, next));
+        if self.since.as_ref().map(|(authority, _)| authority) != next {
+            self.since = next.map(|next| (next.clone(), uptime));
         }
+        let since = self.since.as_ref().map_or(uptime, |(_, since)| *since);
+        uptime.saturating_sub(since)
     }
 }
 

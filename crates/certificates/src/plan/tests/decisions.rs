@@ -3,7 +3,7 @@
 use k8s_openapi::ByteString;
 
 use super::*;
-use crate::certificates::identity::LIFE;
+use crate::identity::LIFE;
 
 #[test]
 fn nothing_is_done_about_a_young_pair_until_two_thirds_of_its_life() {
@@ -59,10 +59,12 @@ fn the_next_pair_is_used_only_after_every_bundle_has_held_it_for_a_while() {
 fn a_pair_that_has_expired_is_replaced_without_waiting() {
     let late = start() + LIFE + days(1);
     let (expired, next) = (made(start()), made(late));
-    let stored = holding(&expired);
+    let stored = read(&holding(&expired).data(), late);
+    assert_eq!(stored.old, std::slice::from_ref(&expired.authority));
     let decided = decide(seen(late, Some(&stored), Some(&expired), &[None]));
     let fresh = decided.write.unwrap();
-    assert!(fresh.current.unwrap().is_valid_at(late));
+    let validity = fresh.current.unwrap().pair.validity;
+    assert!(validity.contains(late));
     assert_eq!(fresh.next, None);
 
     let staged = Contents {
@@ -79,7 +81,7 @@ fn a_broken_secret_is_made_anew_and_its_readable_authorities_stay_trusted() {
     for broken in ["tls.crt", "tls.key"] {
         let mut data = holding(&identity).data();
         data.insert(broken.to_owned(), ByteString(b"garbage".to_vec()));
-        let stored = Contents::read(&data, &names());
+        let stored = read(&data, start());
         assert_eq!(stored.current, None);
         let anew = decide(seen(start(), Some(&stored), None, &[]))
             .write
@@ -89,14 +91,14 @@ fn a_broken_secret_is_made_anew_and_its_readable_authorities_stay_trusted() {
     }
     let mut data = holding(&identity).data();
     data.insert("ca.crt".to_owned(), ByteString(vec![0xff, 0xfe]));
-    let stored = Contents::read(&data, &names());
+    let stored = read(&data, start());
     assert_eq!(stored, Contents::default());
 }
 
 #[test]
 fn a_pair_for_another_service_is_made_anew() {
-    let other = issue(&["other.test.svc".to_owned()], start()).unwrap();
-    let stored = Contents::read(&holding(&other).data(), &names());
+    let other = issue(&["other.test.svc".to_owned()], start(), LIFE).unwrap();
+    let stored = read(&holding(&other).data(), start());
     let anew = decide(seen(start(), Some(&stored), None, &[]))
         .write
         .unwrap();
@@ -113,6 +115,6 @@ fn what_is_written_is_read_back_the_same() {
             made(start()).authority.clone(),
         ],
     };
-    assert_eq!(Contents::read(&contents.data(), &names()), contents);
+    assert_eq!(read(&contents.data(), start()), contents);
     assert_eq!(contents.trusted().len(), 4);
 }

@@ -128,15 +128,15 @@ impl World {
             replica.serving = Some(serve);
         }
         replica.secret = decided.write.map(|contents| (self.secret.0, contents));
-        replica.bundles = match &stored {
-            // What is written is read again before a bundle is written.
-            Some(stored) if replica.secret.is_none() => {
+        // Also while the Secret is to be written, but never without the authority of what is served.
+        let trusted = stored.map(|it| it.trusted()).unwrap_or_default();
+        let serving = replica.serving.as_ref();
+        replica.bundles = match serving.is_some_and(|it| trusted.contains(&it.authority)) {
+            true => {
                 let versions = self.objects.iter().map(|(version, _)| *version);
-                versions
-                    .map(|version| (version, stored.trusted()))
-                    .collect()
+                versions.map(|version| (version, trusted.clone())).collect()
             }
-            _ => Vec::new(),
+            false => Vec::new(),
         };
     }
 
@@ -156,7 +156,7 @@ impl World {
 
     pub(super) fn stored(&self) -> Option<Contents> {
         let data = self.secret.1.as_ref()?;
-        Some(Contents::read(data, &names()))
+        Some(read(data, self.now))
     }
 
     /// A violation of the invariant: a replica whose valid certificate is not trusted by some object.

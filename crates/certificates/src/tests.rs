@@ -13,12 +13,11 @@ use jiff::fmt::rfc2822::DateTimePrinter;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::client::Body;
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::*;
-use crate::kinds::memcached;
-use crate::{names, packaging};
 
 /// Objects by path, and what was requested.
 #[derive(Default)]
@@ -121,22 +120,40 @@ fn answered(server: &Shared) -> Vec<String> {
     std::mem::take(&mut server.lock().unwrap().answered)
 }
 
-const CONFIGURATION: &str = "quartet-operator-validating-webhook-configuration";
+const CONFIGURATION: &str = "the-webhooks";
 const CONFIGURATIONS: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
-const CRD: &str =
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/memcacheds.cache.example.com";
-const SECRETS: &str = "/api/v1/namespaces/quartet-operator-system/secrets";
+const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";
+const SECRET: &str = "/api/v1/namespaces/the-namespace/secrets/the-secret";
+
+/// Metrics of a webhook server.
+pub(crate) fn metrics() -> Metrics {
+    let mut registry = Registry::default();
+    Metrics::registered(&mut registry).of("webhook", "test", &mut registry)
+}
+
+fn client_config() -> Value {
+    json!({"service": {"namespace": "the-namespace", "name": "the-service", "path": "/path"}})
+}
 
 fn crd() -> Value {
-    serde_json::to_value(packaging::both_versions(&memcached::KIND)).unwrap()
+    let webhook = json!({"clientConfig": client_config(), "conversionReviewVersions": ["v1"]});
+    json!({
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "versions": [{"name": "v1"}, {"name": "v2"}],
+            "conversion": {"strategy": "Webhook", "webhook": webhook},
+        },
+    })
 }
 
 fn configuration() -> Value {
-    let packaged = include_str!("../../config/webhook/manifests.yaml");
-    let mut configuration: Value = serde_saphyr::from_str(packaged).unwrap();
-    configuration["metadata"]["name"] = CONFIGURATION.into();
-    configuration
+    json!({
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": CONFIGURATION},
+        "webhooks": [{"name": "a.example.com", "clientConfig": client_config()}],
+    })
 }
 
 #[test]
@@ -160,24 +177,19 @@ fn the_rights_are_those_that_the_replicas_use_and_name_each_object() {
     assert_eq!(
         shown(registered_rights(&options().registered)),
         [
+            row("customresourcedefinitions", "things.example.com", &own),
             row("validatingwebhookconfigurations", CONFIGURATION, &own),
-            row(
-                "customresourcedefinitions",
-                "memcacheds.cache.example.com",
-                &own
-            ),
         ]
     );
 }
 
-fn options() -> SelfManaged {
+pub(crate) fn options() -> SelfManaged {
     SelfManaged {
-        namespace: names::NAMESPACE.to_owned(),
-        secret: SECRET.to_owned(),
-        service: names::WEBHOOK_SERVICE.to_owned(),
-        registered: vec![
-            Registered::validating(CONFIGURATION),
-            Registered::converted("memcacheds.cache.example.com"),
-        ],
+        namespace: "the-namespace".to_owned(),
+        secret: "the-secret".to_owned(),
+        service: "the-service".to_owned(),
+        registered: registered(["things.example.com".to_owned()], CONFIGURATION),
+        managed_by: "the-manager",
+        field_manager: "the-field-manager",
     }
 }

@@ -68,7 +68,7 @@ proptest! {
             world.step(step);
             prop_assert_eq!(world.untrusted(), None, "after {:?}", step);
             for serving in world.replicas.iter().filter_map(|replica| replica.serving.as_ref()) {
-                prop_assert!(serving.is_valid_at(world.now), "after {:?}", step);
+                prop_assert!(serving.pair.validity.contains(world.now), "after {:?}", step);
             }
         }
         // A rotation starts after 60 of 90 days. Each of its two steps may take a day of five, and more
@@ -114,7 +114,7 @@ proptest! {
         for replica in &world.replicas {
             prop_assert_eq!(&replica.serving, &stored.current);
         }
-        prop_assert!(stored.current.unwrap().is_valid_at(world.now));
+        prop_assert!(stored.current.unwrap().pair.validity.contains(world.now));
         let (secret, objects) = (world.secret.0, world.objects.clone());
         world.look(0);
         prop_assert!(world.replicas[0].secret.is_none(), "at rest");

@@ -5,12 +5,13 @@ mod decisions;
 mod histories;
 mod world;
 
-use std::convert::Infallible;
+use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
+use k8s_openapi::ByteString;
 
 use super::*;
-use crate::certificates::identity::issue;
+use crate::identity::{LIFE, issue};
 
 const NAME: &str = "webhook.test.svc";
 
@@ -26,8 +27,12 @@ fn days(days: i64) -> SignedDuration {
     SignedDuration::from_hours(24 * days)
 }
 
+fn read(data: &BTreeMap<String, ByteString>, now: Timestamp) -> Contents {
+    Contents::read(data, &names(), now)
+}
+
 fn made(now: Timestamp) -> Identity {
-    issue(&names(), now).unwrap()
+    issue(&names(), now, LIFE).unwrap()
 }
 
 fn holding(current: &Identity) -> Contents {
@@ -54,5 +59,5 @@ fn seen<'a>(
 }
 
 fn decide(seen: Seen<'_>) -> Plan {
-    plan(seen, || Ok::<_, Infallible>(made(seen.now))).unwrap()
+    plan(seen, || issue(&names(), seen.now, LIFE)).unwrap()
 }

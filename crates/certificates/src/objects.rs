@@ -1,86 +1,60 @@
 //! The objects whose client configurations name the webhook server: ValidatingWebhookConfigurations and
 //! CustomResourceDefinitions, as JSON. Reads and replaces their caBundles; all other fields stay unchanged.
-//! Also the RBAC rules of `--cert-mode=self-managed`. Pure.
+//! Also the RBAC rules of the replicas. Pure.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::DynamicObject;
 use kube::runtime::reflector;
 use serde_json::{Value, json};
 
-use super::calls::ObjectRef;
-use super::identity::Authority;
+use super::SelfManaged;
+use super::identity::{Authority, authorities};
 
-/// An existing object that references the webhook server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Registered(pub(super) ObjectRef);
+/// Type, namespace and name of an object.
+pub type ObjectRef = reflector::ObjectRef<DynamicObject>;
 
-impl Registered {
-    /// The `ValidatingWebhookConfiguration` with this name.
-    pub fn validating(name: &str) -> Self {
-        Self(reflector::ObjectRef::<ValidatingWebhookConfiguration>::new(name).erase())
-    }
-
-    /// The `CustomResourceDefinition` with this name, which may have a conversion webhook.
-    pub fn converted(name: &str) -> Self {
-        Self(reflector::ObjectRef::<CustomResourceDefinition>::new(name).erase())
-    }
-
-    /// A webhook configuration and these CRDs.
-    pub fn all(crds: impl IntoIterator<Item = String>, configuration: &str) -> Vec<Self> {
-        let crds = crds.into_iter().map(|name| Self::converted(&name));
-        crds.chain([Self::validating(configuration)]).collect()
-    }
+/// The objects that register webhooks: these CRDs, and a `ValidatingWebhookConfiguration`.
+pub fn registered(crds: impl IntoIterator<Item = String>, configuration: &str) -> Vec<ObjectRef> {
+    let crds = crds.into_iter();
+    let crds =
+        crds.map(|name| reflector::ObjectRef::<CustomResourceDefinition>::new(&name).erase());
+    let configuration =
+        reflector::ObjectRef::<ValidatingWebhookConfiguration>::new(configuration).erase();
+    crds.chain([configuration]).collect()
 }
 
-/// The Service of the webhook server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Service {
-    pub(super) namespace: String,
-    pub(super) name: String,
-}
-
-impl Service {
-    /// The names at which the API server may call it; the API server uses the first.
-    pub(super) fn host_names(&self) -> Vec<String> {
-        let Self { namespace, name } = self;
-        ["svc", "svc.cluster.local"]
-            .map(|suffix| format!("{name}.{namespace}.{suffix}"))
-            .to_vec()
-    }
-
-    /// The client configurations in `object` that name this Service. Those of another Service, or with a
+impl SelfManaged {
+    /// The client configurations in `object` that name the Service. Those of another Service, or with a
     /// URL, are not managed here.
     fn clients<'a>(&self, object: &'a mut Value) -> Vec<&'a mut Value> {
-        let mut clients: Vec<_> = match object.get("kind").and_then(Value::as_str) {
-            Some("CustomResourceDefinition") => {
-                let client = object.pointer_mut("/spec/conversion/webhook/clientConfig");
-                client.into_iter().collect()
-            }
-            _ => {
-                let webhooks = object.get_mut("webhooks").and_then(Value::as_array_mut);
-                let webhooks = webhooks.into_iter().flatten();
-                webhooks
-                    .filter_map(|it| it.get_mut("clientConfig"))
-                    .collect()
-            }
+        let is_crd = object.pointer("/spec/conversion").is_some();
+        let mut clients: Vec<_> = if is_crd {
+            let client = object.pointer_mut("/spec/conversion/webhook/clientConfig");
+            client.into_iter().collect()
+        } else {
+            let webhooks = object.get_mut("webhooks").and_then(Value::as_array_mut);
+            let webhooks = webhooks.into_iter().flatten();
+            webhooks
+                .filter_map(|it| it.get_mut("clientConfig"))
+                .collect()
         };
         clients.retain(|client| {
-            let is = |pointer, expected: &str| {
-                client.pointer(pointer).and_then(Value::as_str) == Some(expected)
-            };
-            is("/service/namespace", &self.namespace) && is("/service/name", &self.name)
+            let service = client.get("service").unwrap_or(&Value::Null);
+            let is = |field, expected: &str| service.get(field).is_some_and(|it| it == expected);
+            is("namespace", &self.namespace) && is("name", &self.service)
         });
         clients
     }
 
-    /// The authorities that all of its clients in `object` trust; `None` if it has none.
+    /// The authorities that all clients of the Service in `object` trust; `None` if there are none.
     pub(super) fn trusted(&self, object: &mut Value) -> Option<Vec<Authority>> {
         let bundles = self.clients(object).into_iter().map(|client| {
             let bundle = client.get("caBundle").cloned().unwrap_or_default();
             let bundle = serde_json::from_value::<ByteString>(bundle).unwrap_or_default();
-            Authority::all_in(&bundle.0)
+            authorities(&bundle.0)
         });
         bundles.reduce(|mut trusted, bundle| {
             trusted.retain(|authority| bundle.contains(authority));
@@ -88,17 +62,13 @@ impl Service {
         })
     }
 
-    /// Writes `bundle` (PEM) for each of its clients in `object`; returns whether the object changed.
+    /// Writes `bundle` (PEM) for each client of the Service in `object`; returns whether the object changed.
     pub(super) fn trust(&self, object: &mut Value, bundle: &str) -> bool {
         let bundle = json!(ByteString(bundle.as_bytes().to_vec()));
         let mut changed = false;
-        for client in self
-            .clients(object)
-            .into_iter()
-            .filter_map(Value::as_object_mut)
-        {
-            let before = client.insert("caBundle".to_owned(), bundle.clone());
-            changed |= before.as_ref() != Some(&bundle);
+        for client in self.clients(object) {
+            changed |= client["caBundle"] != bundle;
+            client["caBundle"] = bundle.clone();
         }
         changed
     }
@@ -124,11 +94,11 @@ pub fn secret_rights(name: &str) -> Vec<PolicyRule> {
 
 /// Cluster-wide rules: read and update the objects with a caBundle, each by name, without create and
 /// patch.
-pub fn registered_rights(registered: &[Registered]) -> Vec<PolicyRule> {
-    let objects = registered.iter();
-    objects
-        .map(|Registered(at)| rule(&at.dyntype.group, &at.dyntype.plural, Some(&at.name), &OWN))
-        .collect()
+pub fn registered_rights(registered: &[ObjectRef]) -> Vec<PolicyRule> {
+    let rules = registered
+        .iter()
+        .map(|at| rule(&at.dyntype.group, &at.dyntype.plural, Some(&at.name), &OWN));
+    rules.collect()
 }
 
 fn rule(group: &str, resource: &str, name: Option<&str>, verbs: &[&str]) -> PolicyRule {
@@ -146,29 +116,29 @@ mod tests {
     use jiff::Timestamp;
 
     use super::super::identity::Identity;
-    use super::super::identity::issue;
+    use super::super::identity::{LIFE, bundle, issue};
     use super::*;
 
     const CRD: &str = "CustomResourceDefinition";
 
     fn made() -> Identity {
-        issue(&["a.b.svc".to_owned()], Timestamp::now()).unwrap()
+        issue(&["a.b.svc".to_owned()], Timestamp::now(), LIFE).unwrap()
     }
 
-    fn ours() -> Service {
-        Service {
+    fn pem(identity: &Identity) -> String {
+        bundle(std::slice::from_ref(&identity.authority))
+    }
+
+    fn ours() -> SelfManaged {
+        SelfManaged {
             namespace: "b".to_owned(),
-            name: "a".to_owned(),
+            service: "a".to_owned(),
+            ..crate::tests::options()
         }
     }
 
     fn service() -> Value {
         json!({"service": {"namespace": "b", "name": "a", "path": "/x", "port": 443}})
-    }
-
-    #[test]
-    fn the_certificate_is_for_the_names_of_the_service() {
-        assert_eq!(ours().host_names(), ["a.b.svc", "a.b.svc.cluster.local"]);
     }
 
     #[test]
@@ -184,7 +154,7 @@ mod tests {
         });
         assert_eq!(ours().trusted(&mut object), Some(Vec::new()));
         let before = object.clone();
-        let both = format!("{}{}", one.authority.to_pem(), two.authority.to_pem());
+        let both = format!("{}{}", pem(&one), pem(&two));
         assert!(ours().trust(&mut object, &both));
         assert!(!ours().trust(&mut object, &both), "it is there");
         assert_eq!(
@@ -205,7 +175,7 @@ mod tests {
         let identity = made();
         let mut object =
             json!({"webhooks": [{"clientConfig": service()}, {"clientConfig": service()}]});
-        ours().trust(&mut object, &identity.authority.to_pem());
+        ours().trust(&mut object, &pem(&identity));
         object["webhooks"][1]["clientConfig"]["caBundle"] = json!("bm90IFBFTQ==");
         assert_eq!(ours().trusted(&mut object), Some(Vec::new()));
     }
@@ -217,7 +187,7 @@ mod tests {
             "strategy": "Webhook",
             "webhook": {"clientConfig": service(), "conversionReviewVersions": ["v1"]},
         }}});
-        assert!(ours().trust(&mut object, &identity.authority.to_pem()));
+        assert!(ours().trust(&mut object, &pem(&identity)));
         assert_eq!(
             ours().trusted(&mut object),
             Some(vec![identity.authority.clone()])
@@ -237,14 +207,14 @@ mod tests {
             ] {
                 let before = object.clone();
                 assert_eq!(ours().trusted(&mut object), None);
-                assert!(!ours().trust(&mut object, &made().authority.to_pem()));
+                assert!(!ours().trust(&mut object, &pem(&made())));
                 assert_eq!(object, before);
             }
             // Beside one of ours.
             let mut object =
                 json!({"webhooks": [{"clientConfig": service()}, {"clientConfig": client}]});
             let authority = made().authority;
-            assert!(ours().trust(&mut object, &authority.to_pem()));
+            assert!(ours().trust(&mut object, &bundle(std::slice::from_ref(&authority))));
             assert_eq!(object["webhooks"][1]["clientConfig"], client);
             assert_eq!(ours().trusted(&mut object), Some(vec![authority]));
         }
