@@ -102,11 +102,11 @@ fn subscriber(lines: impl Layer<Registry> + Send + Sync, tracer: Option<SdkTrace
     lines.with(spans.with_filter(traced())).into()
 }
 
-/// The filter of traces: the spans of this crate, and the events within them.
+/// The filter of traces: the spans of this crate and its libraries, and the events within them.
 fn traced() -> Targets {
     Targets::new()
         .with_target(TRACES, LevelFilter::INFO)
-        .with_target(env!("CARGO_CRATE_NAME"), LevelFilter::INFO)
+        .with_target("quartet_", LevelFilter::INFO)
 }
 
 impl LogControl {
@@ -232,10 +232,10 @@ mod tests {
 
     #[test]
     fn spans_are_traced_whatever_the_log_level_is_and_those_of_libraries_are_not() {
-        assert!(traced().would_enable("quartet_operator::controller::queue::worker", &Level::INFO));
-        assert!(
-            !traced().would_enable("quartet_operator::controller::queue::worker", &Level::DEBUG)
-        );
+        for module in ["quartet_operator::manager", "quartet_runtime::reconcile::worker"] {
+            assert!(traced().would_enable(module, &Level::INFO));
+            assert!(!traced().would_enable(module, &Level::DEBUG));
+        }
         assert!(!traced().would_enable("kube_client::client::builder", &Level::ERROR));
     }
 
