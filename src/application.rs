@@ -15,7 +15,7 @@ pub static APPLICATION: Application = Application {
     legacy: LEGACY,
     metrics_prefix: names::METRICS_PREFIX,
     build_metric: "quartet_operator_build",
-    traced: env!("CARGO_CRATE_NAME"),
+    traced: "quartet_",
     oldest_minor: 34,
     namespace: names::NAMESPACE,
     webhook_secret: names::WEBHOOK_SECRET,

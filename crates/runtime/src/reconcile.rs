@@ -76,7 +76,7 @@ impl Reconciler {
         };
         self.pacer.reconcile_begins(key);
         let next = self.reconcile_as_read(&cached).await;
-        let children = self.shared.children.with_pods(key.namespace(), uid);
+        let children = self.children.with_pods(key.namespace(), uid);
         let is_rolling = children.iter().any(|child| pacing::is_rolling(child));
         self.pacer.reconcile_ended(key, is_rolling);
         if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
@@ -172,7 +172,7 @@ impl Reconciler {
         // First in the version that was read, so that errors name its fields, and again in the hub
         // version.
         let desired = match version.validate(read) {
-            Ok(()) => self.operator.desired(resource, &self.shared.settings),
+            Ok(()) => self.operator.desired(resource, &self.settings),
             Err(error) => Err(ValidationError::Invalid(vec![error])),
         };
         let ensured = match &desired {
@@ -224,7 +224,7 @@ impl Reconciler {
 
     /// The finalizer of an older operator and its index, if the resource has it.
     fn legacy_finalizer(&self, cached: &CachedResource) -> Option<(&'static str, usize)> {
-        let legacy = (self.shared.legacy.finalizer)(self.kind)?;
+        let legacy = (self.legacy.finalizer)(self.kind)?;
         let index = cached.finalizers.iter().position(|it| **it == *legacy)?;
         Some((legacy, index))
     }
@@ -245,7 +245,7 @@ impl Reconciler {
                 spec: &cached.spec,
                 is_deleting: *deleting,
             };
-            (self.shared.legacy.removal)(name, finalized)
+            (self.legacy.removal)(name, finalized)
         });
         let Some(operations) = removal else {
             return Ok(None);
@@ -266,7 +266,6 @@ impl Reconciler {
         let api_version = self.kind.api_version(version);
         let at = self.location(cached, &api_version);
         let patched = self
-            .shared
             .caller
             .json_patch(at, Part::Object, manager, &operations);
         let patched: Option<IgnoredAny> = found(patched.await)?;

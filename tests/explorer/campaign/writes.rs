@@ -1,5 +1,5 @@
 //! How many writes the controllers make in each life without a fault: exactly as many as committed, in
-//! `writes.csv`. If others are no loss: `UPDATE_GOLDEN=1 cargo test explorer::campaign::writes`.
+//! `writes.csv`. If others are no loss: `UPDATE_GOLDEN=1 cargo test --test explorer campaign::writes`.
 
 use std::path::Path;
 

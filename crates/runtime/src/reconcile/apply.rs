@@ -73,7 +73,7 @@ impl Reconciler {
     /// spread constraints of an earlier release until another field of the pods changes.
     fn preserving(&self, resource: &Resource, child: &Child) -> Option<Child> {
         let (namespace, uid) = (&resource.namespace, &resource.uid);
-        let selector = self.shared.children.preserved_selector(namespace, uid);
+        let selector = self.children.preserved_selector(namespace, uid);
         let kept = selector.map(|selector| kept::keeping(child, &selector));
         let earlier =
             kept::with_earlier_spread(kept.as_ref().unwrap_or(child), self.kind.brand.kind_label);
@@ -85,7 +85,7 @@ impl Reconciler {
     /// Whether a cached Deployment is as desired but for the number of its pods.
     fn differs_in_replicas(&self, resource: &Resource, desired: &Child) -> bool {
         let key = ObjectKey::new(&resource.namespace, &desired.name);
-        let live = self.shared.children.cached(desired.kind, &key);
+        let live = self.children.cached(desired.kind, &key);
         live.is_some_and(|live| {
             let replicas = live.workload().map(|workload| workload.desired);
             let mut body = desired.body.clone();
@@ -99,7 +99,7 @@ impl Reconciler {
     pub(crate) fn is_confirmed(&self, resource: &Resource, expected: &[Expected]) -> bool {
         expected.iter().all(|expected| {
             let (kind, key) = (expected.kind, &expected.key);
-            let observed = self.shared.children.fingerprint(kind, key, &resource.uid);
+            let observed = self.children.fingerprint(kind, key, &resource.uid);
             self.is_as_expected(resource, expected, observed)
         })
     }
@@ -107,7 +107,7 @@ impl Reconciler {
     /// Whether the resource has pods, and all of them are of its latest children and available.
     pub(super) fn is_rolled_out(&self, resource: &Resource) -> bool {
         let (namespace, uid) = (&resource.namespace, &resource.uid);
-        self.shared.children.is_rolled_out(namespace, uid)
+        self.children.is_rolled_out(namespace, uid)
     }
 
     /// A resource as the owner of its children.
@@ -138,7 +138,7 @@ impl Reconciler {
             name: child.name.as_str().into(),
             desired,
             generation: resource.generation,
-            found: self.shared.children.found(child.kind, &wanted.key()),
+            found: self.children.found(child.kind, &wanted.key()),
         };
         let blocked = self.states.blocked(resource, &attempt);
         let paced = match &ours {
@@ -251,7 +251,7 @@ impl Reconciler {
             wanted.body(metadata),
         );
         let force = existing.is_some();
-        let (answer, is_created) = self.shared.caller.apply(at, manager, force, &body).await?;
+        let (answer, is_created) = self.caller.apply(at, manager, force, &body).await?;
         // Without force, too: the child may have lost its label or its owner reference.
         if !is_created {
             self.repairs(wanted, Repairs::applied);
@@ -293,7 +293,7 @@ impl Reconciler {
         let answer = answer.filter(|_| lost.is_none());
         let answered = answer.as_ref().and_then(|answer| answer.fingerprint);
         if let Some(answer) = answer {
-            self.shared.children.put_decoded(child.kind, answer);
+            self.children.put_decoded(child.kind, answer);
         }
         let rewritten = answered
             .filter(|answered| *answered != desired)
@@ -304,9 +304,7 @@ impl Reconciler {
                 answered,
             });
         if rewritten.is_some() || lost.is_some() {
-            self.shared
-                .metrics
-                .rewritten(&self.controller, child.kind.kind);
+            self.metrics.rewritten(&self.controller, child.kind.kind);
         }
         self.states.applied(resource, child, rewritten);
         info!(child = child.kind.kind, child_name = child.name, "applied");

@@ -29,7 +29,6 @@ pub(crate) struct Context {
     pub(crate) max_concurrent_rollouts: usize,
     pub(crate) legacy: Legacy,
     pub(crate) caller: Caller,
-    /// Read before the first child is created, and before the first `Ready`.
     pub(crate) first_revision: Arc<FirstRevision>,
     pub(crate) recorder: Recorder,
     pub(crate) clock: Clock,
@@ -42,10 +41,18 @@ pub(crate) struct Reconciler {
     pub(super) operator: &'static dyn Operator,
     pub(super) kind: &'static Kind,
     pub(super) controller: String,
+    pub(super) settings: Settings,
+    pub(super) legacy: Legacy,
+    pub(super) caller: Caller,
+    pub(super) recorder: Recorder,
+    pub(super) clock: Clock,
     pub(super) resources: Arc<Store<CachedResource>>,
     pub(super) states: Arc<ReconcileStates>,
+    pub(super) children: Arc<Children>,
     pub(crate) pacer: Pacer,
-    pub(super) shared: Context,
+    pub(super) metrics: Arc<Metrics>,
+    /// Read before the first child is created, and before the first `Ready`.
+    pub(super) first_revision: Arc<FirstRevision>,
 }
 
 impl Reconciler {
@@ -57,20 +64,28 @@ impl Reconciler {
         handle: &QueueHandle,
     ) -> Self {
         let kind = operator.kind();
+        let (children, metrics) = (context.children, context.metrics);
         Reconciler {
             operator,
             kind,
             controller: kind.controller_name(),
+            settings: context.settings,
+            legacy: context.legacy,
+            caller: context.caller,
+            recorder: context.recorder,
+            clock: context.clock,
             resources: Arc::clone(&handle.resources),
             states: Arc::clone(&handle.states),
             pacer: Pacer::new(
                 &kind.controller_name(),
                 context.max_concurrent_rollouts,
                 Arc::clone(&handle.resources),
-                Arc::clone(&context.children),
-                &context.metrics,
+                Arc::clone(&children),
+                &metrics,
             ),
-            shared: context,
+            children,
+            metrics,
+            first_revision: context.first_revision,
         }
     }
 

@@ -112,7 +112,6 @@ impl Reconciler {
         let operations = format!("[{read},{add}]");
         let manager = self.kind.field_manager;
         let answer = self
-            .shared
             .caller
             .json_patch(at, Part::Status, manager, &operations)
             .await;
@@ -166,8 +165,8 @@ impl Reconciler {
         let makes_pods = desired.iter().find(|child| child.kind.has_pods);
         let wanted = makes_pods.map(|child| (child.kind, child.name.as_str()));
         let (namespace, uid) = (&resource.namespace, &resource.uid);
-        let (workload, pods, others) = self.shared.children.observed(namespace, uid, wanted);
-        let now = (self.shared.clock)();
+        let (workload, pods, others) = self.children.observed(namespace, uid, wanted);
+        let now = (self.clock)();
         Observed {
             workload,
             others,
@@ -195,7 +194,7 @@ impl Reconciler {
             info!(ready = status, reason, detail = message, "status");
         }
         for notice in transitions(&resource.status, wanted) {
-            self.shared.recorder.record(self.kind, resource, notice);
+            self.recorder.record(self.kind, resource, notice);
         }
     }
 }

@@ -204,7 +204,7 @@ impl Reconciler {
             Decision::Wait(known, left) => (known, left),
             Decision::Investigate(left) => (None, left),
         };
-        let Some(live) = found(self.shared.caller.get(wanted.location()).await)? else {
+        let Some(live) = found(self.caller.get(wanted.location()).await)? else {
             self.repairs(wanted, |repairs, now| {
                 *repairs = Repairs::new(wanted.counted, now);
             });
@@ -219,7 +219,7 @@ impl Reconciler {
             return Ok(Some((problem, wait)));
         }
         let kind = wanted.child.kind.kind;
-        self.shared.metrics.field_conflict(&self.controller, kind);
+        self.metrics.field_conflict(&self.controller, kind);
         let manager = self.kind.field_manager;
         let who = field_conflict::describe(&wanted.child.body, &live, manager);
         let message = format!(

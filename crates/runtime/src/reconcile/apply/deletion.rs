@@ -23,8 +23,7 @@ impl Reconciler {
             children.any(|child| child.kind == kind && child.name == name)
         };
         let optional = self.operator.owns().iter().filter(|owned| owned.optional);
-        let stores =
-            optional.filter_map(|it| Some((it.kind, self.shared.children.store(it.kind)?)));
+        let stores = optional.filter_map(|it| Some((it.kind, self.children.store(it.kind)?)));
         let found = stores.flat_map(|(kind, store)| {
             let children = store.indexed(&resource.namespace, &resource.uid);
             children.into_iter().map(move |child| (kind, child))
@@ -53,11 +52,7 @@ impl Reconciler {
                 continue;
             }
             // A finalizer holds it.
-            let left = self
-                .shared
-                .children
-                .store(kind)
-                .and_then(|store| store.get(key));
+            let left = self.children.store(kind).and_then(|store| store.get(key));
             if left.is_some_and(|it| it.meta.uid == meta.uid && it.meta.deleting) {
                 return Err(pending_deletion(terminating(kind, key)));
             }
@@ -81,7 +76,6 @@ impl Reconciler {
         let mut is_held = false;
         let at = kind.location(meta.key.namespace(), meta.key.name());
         match self
-            .shared
             .caller
             .delete(at, &meta.uid, meta.resource_version)
             .await
@@ -90,8 +84,8 @@ impl Reconciler {
                 is_held = answer.pointer("/metadata/deletionTimestamp").is_some();
                 // No event would remove one that the watch does not select.
                 if is_held && meta.is_selected {
-                    self.shared.children.put_written(kind, &answer);
-                } else if let Some(store) = self.shared.children.store(kind) {
+                    self.children.put_written(kind, &answer);
+                } else if let Some(store) = self.children.store(kind) {
                     // Until the watch reports the deletion, it counts as terminating.
                     store.amend(&meta.key, &meta.uid, |it| it.meta.deleting = true);
                 }

@@ -33,7 +33,7 @@ impl Reconciler {
     pub(super) fn claim(&self, wanted: Wanted<'_>) -> Result<Option<Arc<CachedChild>>, ApplyError> {
         let (kind, key, resource) = (wanted.child.kind, wanted.key(), wanted.resource);
         let wanted_by = self.owner(resource);
-        let cached = self.shared.children.cached(kind, &key);
+        let cached = self.children.cached(kind, &key);
         let ours = cached.filter(|child| child.owner.is_some());
         if let Some(child) = &ours
             && let Some(owner) = &child.owner
@@ -58,7 +58,7 @@ impl Reconciler {
         paced: bool,
     ) -> Result<Expected, ApplyError> {
         let at = wanted.location();
-        let mut object = self.shared.caller.get(at).await?;
+        let mut object = self.caller.get(at).await?;
         let owner = Owner::of(self.kind.brand, &object);
         let ours = self.owner(wanted.resource);
         let is_ours = match &owner {
@@ -90,9 +90,7 @@ impl Reconciler {
             if selects_pods(wanted.child) && !self.is_rolled_out(wanted.resource) {
                 return Err(pending_rollout(wanted, jittered_retry()));
             }
-            if let Some(patch) =
-                (self.shared.legacy.adoption)(&object, manager, &wanted.resource.uid)
-            {
+            if let Some(patch) = (self.legacy.adoption)(&object, manager, &wanted.resource.uid) {
                 let patched = self.patch_child(at, &patch).await?;
                 resource_version = version_of(&patched).unwrap_or(0);
                 if Stamp::of(&object, wanted.stamp).is_none() {
@@ -129,7 +127,7 @@ impl Reconciler {
         }
         let body = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
         let (at, manager, body) = (wanted.location(), self.kind.field_manager, body.to_string());
-        let (answer, _) = self.shared.caller.apply(at, manager, true, &body).await?;
+        let (answer, _) = self.caller.apply(at, manager, true, &body).await?;
         Ok(answer)
     }
 
@@ -140,8 +138,7 @@ impl Reconciler {
         patch: &Value,
     ) -> Result<Value, RequestError> {
         let (manager, patch) = (self.kind.field_manager, patch.to_string());
-        self.shared
-            .caller
+        self.caller
             .json_patch(at, Part::Object, manager, &patch)
             .await
     }
@@ -164,10 +161,10 @@ impl Reconciler {
     /// [`ApplyError::Blocked`].
     pub(super) async fn check_maker(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
         let (kind, key) = (wanted.child.kind, wanted.key());
-        if self.shared.children.found(kind, &key).is_none() {
+        if self.children.found(kind, &key).is_none() {
             return Ok(());
         }
-        let live = found(self.shared.caller.get(wanted.location()).await)?;
+        let live = found(self.caller.get(wanted.location()).await)?;
         let manager = self.kind.field_manager;
         let is_ours = |live| {
             fingerprint::of_observed(&live, manager, wanted.stamp).is_some()
@@ -193,7 +190,7 @@ impl Reconciler {
             .ok_or(ApplyError::ResourceGone)?;
         // An earlier leader may have created the child for a later generation than the cached one. A
         // resource that was read since this process leads has no later generation.
-        if !lost_a_child && known.meta.resource_version > self.shared.first_revision.get().await? {
+        if !lost_a_child && known.meta.resource_version > self.first_revision.get().await? {
             return Ok(());
         }
         self.check_current(resource).await?;
@@ -226,15 +223,15 @@ impl Reconciler {
     /// this process leads: the first lists may have come from an outdated API server.
     pub(crate) async fn is_current(&self, ensured: &Ensured) -> Result<bool, RequestError> {
         for Expected { kind, key, .. } in &ensured.expected {
-            let Some(cached) = self.shared.children.cached(kind, key) else {
+            let Some(cached) = self.children.cached(kind, key) else {
                 return Ok(false);
             };
             let cached = cached.meta.resource_version;
-            if cached > self.shared.first_revision.get().await? {
+            if cached > self.first_revision.get().await? {
                 continue;
             }
             let at = kind.location(key.namespace(), key.name());
-            let found = self.shared.caller.list_one(at).await?;
+            let found = self.caller.list_one(at).await?;
             let now = found.pointer("/items/0").and_then(version_of);
             if now != Some(cached) {
                 let (kind, name) = (kind.kind, key.name());
@@ -256,7 +253,7 @@ impl Reconciler {
             namespace: &resource.namespace,
             name: &resource.name,
         };
-        let mut found = self.shared.caller.list_one(at).await?;
+        let mut found = self.caller.list_one(at).await?;
         let live = found.pointer_mut("/items/0").map(Value::take);
         let live = live.unwrap_or_default();
         let of = |field: &str| live.pointer(&format!("/metadata/{field}"));
@@ -277,9 +274,7 @@ impl Reconciler {
             child_name = name,
             "adopted from an older operator"
         );
-        self.shared
-            .recorder
-            .record(self.kind, wanted.resource, notice);
+        self.recorder.record(self.kind, wanted.resource, notice);
     }
 
     /// Makes the operator the only owner of a list of an owned child in which items of other managers
@@ -290,7 +285,7 @@ impl Reconciler {
         field: &str,
     ) -> Result<Option<u64>, RequestError> {
         let (at, manager) = (wanted.location(), self.kind.field_manager);
-        let object = self.shared.caller.get(at).await?;
+        let object = self.caller.get(at).await?;
         let Some(patch) = absorb_list(&object, manager, field) else {
             return Ok(None);
         };
