@@ -43,7 +43,8 @@ impl Environment {
             audit_log: path(AUDIT_LOG)?,
             audit_logs: variable(AUDIT_LOGS),
             binaries: path(BINARIES)?,
-            is_node_real: variable(STORAGE).is_some(),
+            // Child processes inherit its variables.
+            is_node_real: false,
         })
     }
 
