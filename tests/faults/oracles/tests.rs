@@ -20,7 +20,6 @@ fn entry(user: &str, at: u64, verb: &'static str, resource: &str, code: u16) -> 
             resource: resource.to_owned(),
             namespace: "ns".to_owned(),
             name: name.to_owned(),
-            ..Target::default()
         },
         user: user.to_owned(),
         lease: None,

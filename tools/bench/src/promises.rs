@@ -174,13 +174,10 @@ impl Promises {
     /// # Errors
     /// Names the rows.
     pub(crate) fn verdict(self) -> Result<()> {
-        let Self {
-            tolerance, missed, ..
-        } = self;
-        if missed.is_empty() {
+        if self.missed.is_empty() {
             return Ok(());
         }
-        let rows = missed.join("\n  ");
+        let (tolerance, rows) = (self.tolerance, self.missed.join("\n  "));
         let error = format!(
             "promises of tools/bench/promises.yaml missed by more than {tolerance} %:\n  {rows}"
         );

@@ -26,22 +26,19 @@ pub(crate) fn create(folder: &Path, server_names: Vec<String>, has_kubelet: bool
     write_pair(folder, "ca", &authority.self_signed(&key)?.pem(), &key)?;
     let issuer = Issuer::new(authority, key);
 
-    let mut server = parameters("kube-apiserver", server_names)?;
-    server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let key = KeyPair::generate()?;
-    let certificate = server.signed_by(&key, &issuer)?.pem();
-    write_pair(folder, "server", &certificate, &key)?;
-
+    let issue = |name: &str, mut it: CertificateParams, usage| {
+        it.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        it.extended_key_usages = vec![usage];
+        let key = KeyPair::generate()?;
+        write_pair(folder, name, &it.signed_by(&key, &issuer)?.pem(), &key)
+    };
+    let server = parameters("kube-apiserver", server_names)?;
+    issue("server", server, ExtendedKeyUsagePurpose::ServerAuth)?;
     if has_kubelet {
         let mut client = parameters(KUBELET_CLIENT, Vec::new())?;
         let group = DnType::OrganizationName;
         client.distinguished_name.push(group, "system:masters");
-        client.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        let key = KeyPair::generate()?;
-        let certificate = client.signed_by(&key, &issuer)?.pem();
-        write_pair(folder, KUBELET_CLIENT, &certificate, &key)?;
+        issue(KUBELET_CLIENT, client, ExtendedKeyUsagePurpose::ClientAuth)?;
     }
 
     let tokens = KeyPair::generate()?;

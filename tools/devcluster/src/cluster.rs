@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::binaries::{binaries, containerd};
 use crate::component::Component;
-use crate::environment::{self, Environment};
+use crate::environment::{AUDIT_LOGS, Environment, variable};
 use crate::error::{Doing, Error, Result, output_of};
 use crate::folder::StateFolder;
 use crate::layout::Layout;
@@ -253,7 +253,7 @@ impl Cluster {
         Environment {
             kubeconfig: self.kubeconfig(),
             audit_log: self.audit_log(),
-            audit_logs: environment::audit_logs(),
+            audit_logs: variable(AUDIT_LOGS),
             binaries: self.binaries.clone(),
             is_node_real: self.layout.is_node_real,
         }

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 const KUBECONFIG: &str = "KUBECONFIG";
 const KUBECTL_CACHE: &str = "KUBECACHEDIR";
 const AUDIT_LOG: &str = "DEVCLUSTER_AUDIT_LOG";
-const AUDIT_LOGS: &str = "DEVCLUSTER_AUDIT_LOGS";
+pub(crate) const AUDIT_LOGS: &str = "DEVCLUSTER_AUDIT_LOGS";
 const AUTHORITY: &str = "SSL_CERT_FILE";
 const STORAGE: &str = "CONTAINERS_STORAGE_CONF";
 pub(crate) const BINARIES: &str = "DEVCLUSTER_BIN";
@@ -41,9 +41,10 @@ impl Environment {
         Ok(Self {
             kubeconfig: path(KUBECONFIG)?,
             audit_log: path(AUDIT_LOG)?,
-            audit_logs: audit_logs(),
+            audit_logs: variable(AUDIT_LOGS),
             binaries: path(BINARIES)?,
-            is_node_real: variable(STORAGE).is_some(),
+            // Child processes inherit its variables.
+            is_node_real: false,
         })
     }
 
@@ -73,11 +74,7 @@ impl Environment {
     }
 }
 
-/// Returns the folder for the audit logs of all clusters of a run, if there is one.
-pub(crate) fn audit_logs() -> Option<PathBuf> {
-    variable(AUDIT_LOGS)
-}
-
+/// Returns a variable that names a file or folder, if it is set.
 pub(crate) fn variable(name: &str) -> Option<PathBuf> {
     let value = env::var_os(name).filter(|value| !value.is_empty());
     value.map(PathBuf::from)

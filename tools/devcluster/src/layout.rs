@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use crate::component::Component;
-use crate::environment;
+use crate::environment::{AUDIT_LOGS, variable};
 use crate::error::{Doing, Result, create_folder, write};
 use crate::node;
 
@@ -51,7 +51,7 @@ impl Layout {
     /// Outside the cluster's folder if audit logs are collected, because they are read when their
     /// clusters are gone.
     pub(crate) fn audit_log(&self) -> PathBuf {
-        match (environment::audit_logs(), self.folder.file_name()) {
+        match (variable(AUDIT_LOGS), self.folder.file_name()) {
             (Some(logs), Some(name)) => logs.join(name).with_extension("log"),
             _ => self.folder.join("audit.log"),
         }

@@ -7,7 +7,7 @@ mod webhooks;
 
 use std::error::Error;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -84,13 +84,11 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Up { cluster, command } => background::up(&cluster, &command),
         Command::Down => background::down(),
         Command::Run { node: true, .. } if !devcluster::is_inside() => {
-            let arguments = std::env::args_os().skip(1);
-            enter(&std::env::current_exe()?, arguments)
+            let mut command = vec![std::env::current_exe()?.into()];
+            command.extend(std::env::args_os().skip(1));
+            enter(&command)
         }
-        Command::Enter { command } => match command.split_first() {
-            Some((program, arguments)) => enter(Path::new(program), arguments.iter().cloned()),
-            None => Ok(ExitCode::SUCCESS),
-        },
+        Command::Enter { command } => enter(&command),
         Command::Run {
             cluster,
             node,
@@ -100,15 +98,11 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     }
 }
 
-/// Runs `program` where a cluster with a real node can be started.
-fn enter(
-    program: &Path,
-    arguments: impl IntoIterator<Item = OsString>,
-) -> Result<ExitCode, Box<dyn Error>> {
+/// Runs `command` where a cluster with a real node can be started.
+fn enter(command: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
     // Inside there is no network to fetch modules from.
     devcluster::binaries()?;
     devcluster::containerd()?;
     let interrupted = devcluster::interrupt_flag()?;
-    let status = devcluster::enter(program, arguments, &interrupted)?;
-    Ok(run::exit_code(status))
+    Ok(run::exit_code(devcluster::enter(command, &interrupted)?))
 }

@@ -211,13 +211,11 @@ async fn measure(
     tls: &TlsConnector,
     interrupted: &AtomicBool,
 ) -> Result<Vec<Vec<Rows>>> {
-    let Scenario {
-        connections, call, ..
-    } = scenario;
+    let call = &scenario.call;
     let mut clients = Vec::new();
     for server in servers.iter() {
         let mut of_one = Vec::new();
-        for _ in 0..*connections {
+        for _ in 0..scenario.connections {
             let mut connection = Connection::open(server.port, tls).await?;
             let response = connection.call(call).await?;
             if !call.is_granted(&response) {

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{self, Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -22,17 +21,13 @@ const FIRST: &str = r#""$@"; exit $?"#;
 /// The grace period of the program inside.
 const STOP_GRACE: Duration = Duration::from_secs(30);
 
-/// Runs `program` with `arguments` again, as root of new network, mount and process namespaces, in
+/// Runs `command` as root of new network, mount and process namespaces, in
 /// which [`super::is_inside`] holds; returns when it has exited and everything is removed. When
 /// `interrupted` is set, it is told to stop, and killed after 30 s.
 ///
 /// # Errors
 /// `unshare` cannot be run; `hack/e2e/missing.sh` names the packages that are missing.
-pub fn enter(
-    program: &Path,
-    arguments: impl IntoIterator<Item = OsString>,
-    interrupted: &AtomicBool,
-) -> Result<ExitStatus> {
+pub fn enter(command: &[OsString], interrupted: &AtomicBool) -> Result<ExitStatus> {
     cgroup::sweep();
     let mut child = process::Command::new("/bin/sh")
         // The watcher kills the process group, which is `unshare` and the inner devcluster, when the process
@@ -41,8 +36,7 @@ pub fn enter(
         .args(["--net", "--mount", "--pid", "--fork", "--kill-child"])
         .args(["--mount-proc", "--propagation", "private", "--"])
         .args(["/bin/sh", "-c", FIRST, "sh"])
-        .arg(program)
-        .args(arguments)
+        .args(command)
         .env(OUTSIDE, process::id().to_string())
         .stdin(Stdio::piped())
         .process_group(0)
