@@ -11,6 +11,7 @@ fn the_image_is_built_from_every_manifest_and_target_of_the_workspace() {
     let dockerfile = fs::read_to_string(root().join("Dockerfile")).expect("a Dockerfile");
     let folder = std::env::temp_dir().join(format!("dockerfile-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
     let stage = dockerfile.split("AS build\n").nth(1).expect("a stage");
     let first = stage.split("COPY crates crates").next();
     let first = first.expect("a first layer");
