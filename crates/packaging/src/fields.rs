@@ -11,7 +11,6 @@ use crate::{Error, Fields, Operator, Project, Release, api_reference, descriptor
 
 /// Roles that apply beside those of the manager and its election: hand-written files of `config`.
 const METRICS_AUTH: &str = "config/rbac/metrics_auth_role.yaml";
-const METRICS_READER: &str = "config/rbac/metrics_reader_role.yaml";
 const LEADER_ELECTION: &str = "config/rbac/leader_election_role.yaml";
 
 impl Project {
@@ -62,18 +61,6 @@ pub(crate) fn all(project: &Project, release: &Release) -> Result<Fields, Error>
     // opm sorts the versions in a catalog as text.
     sorted.sort_by_key(|it| ["GROUP", "KIND", "API"].map(|field| it[field].to_string()));
     let examples: Vec<_> = versions.iter().map(|version| &version["EXAMPLE"]).collect();
-    let roles = user_roles(project, &kinds)?;
-    let mut user_rules: Vec<Value> = Vec::new();
-    let reader = project.object(METRICS_READER)?;
-    for rule in [&reader]
-        .into_iter()
-        .chain(roles.iter().map(|it| &it["ROLE"]))
-        .flat_map(rules)
-    {
-        if !user_rules.contains(rule) {
-            user_rules.push(rule.clone());
-        }
-    }
     let names: Vec<_> = kinds.iter().map(|kind| &kind["KIND"]).collect();
     let more = json!({
         "KIND_NAMES": names,
@@ -82,8 +69,6 @@ pub(crate) fn all(project: &Project, release: &Release) -> Result<Fields, Error>
         "KINDS": kinds,
         "VERSIONS": versions,
         "SORTED_VERSIONS": sorted,
-        "USER_ROLES": roles,
-        "USER_RULES": user_rules,
         "METRICS_AUTH_RULES": project.object(METRICS_AUTH)?["rules"],
         "LEADER_ELECTION_RULES": project.object(LEADER_ELECTION)?["rules"],
         "NAMESPACE": project.object("config/manager/namespace.yaml")?.to_string(),
@@ -109,24 +94,6 @@ fn deployment(project: &Project, fields: &Fields) -> Result<Value, Error> {
         project.filled_object("config/manager/release_patch.yaml", fields)?,
     );
     Ok(deployment)
-}
-
-fn rules(role: &Value) -> impl Iterator<Item = &Value> {
-    role["rules"].as_array().into_iter().flatten()
-}
-
-/// The roles for users of each kind, from the templates in `packaging/roles`, with their files.
-fn user_roles(project: &Project, kinds: &[Value]) -> Result<Vec<Value>, Error> {
-    let mut roles = Vec::new();
-    for kind in kinds {
-        let fields = with(&Fields::new(), kind);
-        for person in ["admin", "editor", "viewer"] {
-            let role = project.filled_object(&format!("roles/{person}.yaml"), &fields)?;
-            let controller = kind["CONTROLLER"].as_str().unwrap_or_default();
-            roles.push(json!({ "FILE": format!("{controller}_{person}_role.yaml"), "ROLE": role }));
-        }
-    }
-    Ok(roles)
 }
 
 fn of_kind(operator: &Operator) -> Fields {

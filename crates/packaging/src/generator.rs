@@ -92,6 +92,10 @@ impl<'a> Generator<'a> {
         }
     }
 
+    fn config_object(&self, path: &str) -> Result<Value, Error> {
+        serde_saphyr::from_str(&self.config_text(path)?).map_err(Error::of(path))
+    }
+
     /// `install.yaml`, which has the objects of `config/default`, and the list of images for a mirror,
     /// including bundle and catalog.
     ///
@@ -101,8 +105,7 @@ impl<'a> Generator<'a> {
         let mut text = self.project.filled_text("install.txt", &self.fields)?;
         text.push_str(&self.config_text(NAMESPACE)?);
         for part in INSTALLED {
-            let list = self.config_text(&format!("{part}/kustomization.yaml"))?;
-            let list: Value = serde_saphyr::from_str(&list).map_err(Error::of(part))?;
+            let list = self.config_object(&format!("{part}/kustomization.yaml"))?;
             let listed = list["resources"].as_array().into_iter().flatten();
             for file in listed.filter_map(Value::as_str) {
                 text += &match format!("{part}/{file}").as_str() {
@@ -156,10 +159,10 @@ impl<'a> Generator<'a> {
             files.insert(format!("files/{path}").into(), self.config_text(path)?);
         }
         for (path, text) in &self.config {
-            let folder = match path.parent().and_then(Path::to_str) {
-                Some("crd/bases") => "files/crd",
-                Some("rbac") if text.contains("/aggregate-to-") => "files/user-roles",
-                _ => continue,
+            let folder = match path.starts_with("crd/bases") {
+                true => "files/crd",
+                false if is_user_role(path, text) => "files/user-roles",
+                false => continue,
             };
             let path = Path::new(folder).join(path.file_name().unwrap_or_default());
             files.insert(path, text.clone());
@@ -183,15 +186,15 @@ impl<'a> Generator<'a> {
                 files.insert(path, text.clone());
             }
         }
-        let roles = self.list("USER_ROLES");
-        let mut objects: Vec<_> = roles.map(|role| role["ROLE"].clone()).collect();
-        for path in IN_BUNDLE {
-            let mut object = self.project.object(&format!("config/{path}"))?;
+        let roles = self
+            .config
+            .iter()
+            .filter(|(path, text)| is_user_role(path, text));
+        let roles = roles.filter_map(|(path, _)| path.to_str());
+        for path in IN_BUNDLE.into_iter().chain(roles) {
+            let mut object = self.config_object(path)?;
             // OLM sets the namespace.
             object["metadata"]["namespace"] = Value::Null;
-            objects.push(object);
-        }
-        for object in objects {
             let text = |value: &Value| value.as_str().unwrap_or_default().replace('/', "_");
             let [name, version, kind] = [
                 &object["metadata"]["name"],
@@ -290,6 +293,11 @@ impl<'a> Generator<'a> {
     }
 }
 
+/// Reports whether a file of `config` is a role that is added to a built-in role.
+fn is_user_role(path: &Path, text: &str) -> bool {
+    path.starts_with("rbac") && text.contains("rbac.authorization.k8s.io/aggregate-to-")
+}
+
 /// The generated files of `config`.
 fn config(project: &Project, fields: &Fields) -> Result<Files, Error> {
     let fill = |template: &str| project.filled_file(template, fields);
@@ -305,12 +313,13 @@ fn config(project: &Project, fields: &Fields) -> Result<Files, Error> {
             files.insert(Path::new(folder).join(&file), document(json!(crd))?);
         }
     }
-    for role in fields["USER_ROLES"].as_array().into_iter().flatten() {
-        let file = role["FILE"].as_str().unwrap_or_default();
-        files.insert(
-            Path::new("rbac").join(file),
-            document(role["ROLE"].clone())?,
-        );
+    for kind in fields["KINDS"].as_array().into_iter().flatten() {
+        let name = kind["CONTROLLER"].as_str().unwrap_or_default();
+        for person in ["admin", "editor", "viewer"] {
+            let fields = with(fields, kind);
+            let role = project.filled_file(&format!("roles/{person}.yaml"), &fields)?;
+            files.insert(format!("rbac/{name}_{person}_role.yaml").into(), role);
+        }
     }
     Ok(files)
 }

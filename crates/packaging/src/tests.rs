@@ -3,8 +3,11 @@
 
 use serde_json::{Value, json};
 
+use crate::descriptor::words;
 use crate::fields::{SchemaField, collect};
-use crate::template::fill_text;
+use crate::image::image_parts;
+use crate::merge::merge;
+use crate::template::{fill, fill_text};
 use crate::*;
 
 /// The repository in `testdata`.
@@ -20,7 +23,7 @@ fn project() -> Project {
     }
 }
 
-fn release(version: &str, epoch: Option<i64>) -> Result<Release, String> {
+fn completed(version: &str, epoch: Option<i64>) -> Result<Release, String> {
     let version = version.to_owned();
     let release = Release {
         version,
@@ -33,7 +36,7 @@ fn release(version: &str, epoch: Option<i64>) -> Result<Release, String> {
 }
 
 fn platforms(platforms: &str) -> Result<Value, String> {
-    let mut release = release("0.1.0", None)?;
+    let mut release = completed("0.1.0", None)?;
     release.platforms = platforms.split(',').map(str::to_owned).collect();
     let fields = release
         .fields(&project())
@@ -46,25 +49,25 @@ const CHANGELOG: &str = "# Changelog\n\n## 0.10.0 – unreleased\n\n## 0.2.0 –
 
 #[test]
 fn a_release_has_the_date_of_its_heading_and_follows_the_one_before() {
-    let release = release("0.2.0", Some(0)).unwrap();
+    let release = completed("0.2.0", Some(0)).unwrap();
     assert_eq!(release.created, "2027-01-05T00:00:00Z");
     assert_eq!(release.earlier, ["0.1.0"]);
     assert_eq!(
         release.bundle_image,
         "registry.example.com/team/operator-bundle:v0.2.0"
     );
-    let first = release("0.1.0", None).unwrap();
+    let first = completed("0.1.0", None).unwrap();
     assert_eq!(first.earlier, [""; 0]);
 }
 
 #[test]
 fn one_without_a_dated_heading_needs_the_build_systems_date() {
-    let missing = release("0.10.0", None).unwrap_err();
+    let missing = completed("0.10.0", None).unwrap_err();
     assert!(
         missing.contains("release date of 0.10.0 is unknown"),
         "{missing}"
     );
-    let release = release("0.10.0", Some(86_399)).unwrap();
+    let release = completed("0.10.0", Some(86_399)).unwrap();
     assert_eq!(release.created, "1970-01-01T23:59:59Z");
     // Ordered by number: 0.10 comes after 0.2.
     assert_eq!(release.earlier, ["0.1.0", "0.2.0"]);
@@ -81,7 +84,7 @@ fn what_is_no_version_is_refused() {
         "0.1.0-rc1",
         "+1.0.0",
     ] {
-        let refused = release(version, Some(0)).unwrap_err();
+        let refused = completed(version, Some(0)).unwrap_err();
         assert!(refused.contains("is not a version"), "{refused}");
     }
 }
@@ -138,11 +141,11 @@ fn an_image_is_a_repository_a_tag_and_a_digest() {
 
 #[test]
 fn a_version_below_1_is_alpha_and_in_no_channel_called_stable() {
-    let early = release("0.2.0", None).unwrap();
+    let early = completed("0.2.0", None).unwrap();
     assert_eq!(early.fields(&project()).unwrap()["MATURITY"], "alpha");
     assert_eq!(early.channels, ["candidate"]);
     assert_eq!(early.default_channel, "candidate");
-    let first = release("1.0.0", Some(0)).unwrap();
+    let first = completed("1.0.0", Some(0)).unwrap();
     assert_eq!(first.fields(&project()).unwrap()["MATURITY"], "stable");
     assert_eq!(first.channels, ["stable", "candidate"]);
     assert_eq!(first.default_channel, "stable");
@@ -151,7 +154,7 @@ fn a_version_below_1_is_alpha_and_in_no_channel_called_stable() {
 #[test]
 fn every_patch_release_of_a_minor_version_moves_the_same_tag_of_the_catalog() {
     for version in ["0.2.0", "0.2.7"] {
-        let release = release(version, Some(0)).unwrap();
+        let release = completed(version, Some(0)).unwrap();
         assert_eq!(
             release.catalog_following,
             "registry.example.com/team/operator-catalog:v0.2"
