@@ -62,7 +62,9 @@ pub fn convert_into(
                     }
                     _ => {
                         data_left_out = true;
-                        spec[OMITTED] = data.len().into();
+                        if let Value::Object(spec) = &mut spec {
+                            spec.insert(OMITTED.to_owned(), data.len().into());
+                        }
                     }
                 }
             }
