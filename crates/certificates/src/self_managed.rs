@@ -215,7 +215,9 @@ impl Replica {
             let metadata = json!({"name": self.secret.name, "labels": labels});
             json!({"metadata": metadata, "type": "kubernetes.io/tls"})
         });
-        secret["data"] = json!(contents.data());
+        if let Some(secret) = secret.as_object_mut() {
+            secret.insert("data".to_owned(), json!(contents.data()));
+        }
         match self.cluster.write(&self.secret, &secret, exists).await {
             Ok(_) => tracing::info!(secret = self.secret.name, "wrote the webhook certificates"),
             // Another replica wrote first. The next check reads its data.
