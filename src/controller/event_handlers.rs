@@ -61,7 +61,10 @@ impl EventHandlers {
             return;
         };
         match change {
-            Change::Deleted(_) => controller.queue.remove(key),
+            Change::Deleted(resource) => {
+                controller.states.forget(key, &resource.meta.uid);
+                controller.queue.remove(key);
+            }
             Change::Updated { old, new } if old.is_semantically_equal(new) => {}
             Change::Added(_) if is_first_list => {
                 controller.queue.add(key.clone(), Priority::Low);

@@ -66,7 +66,6 @@ pub struct Metrics {
     active: Gauges,
     rewritten: Counters,
     field_conflicts: Counters,
-    paced_rollouts: Gauges,
     watch_errors: Counters,
     undecodable: Counters,
     events: Counters,
@@ -131,11 +130,6 @@ impl Metrics {
                 registry,
                 "quartet_operator_field_conflicts",
                 "Times that applies of a child were stopped since another writer kept changing it",
-            ),
-            paced_rollouts: registered(
-                registry,
-                "quartet_operator_paced_rollouts",
-                "Rollouts of a changed default of the operator that are under way or wait for their turn",
             ),
             watch_errors: registered(
                 registry,
@@ -248,12 +242,6 @@ impl Metrics {
     pub(crate) fn field_conflict(&self, controller: &str, child: &str) {
         let labels = of_child(controller, child);
         self.field_conflicts.get_or_create_owned(&labels).inc();
-    }
-
-    /// The number of rollouts of a changed default in this `state`.
-    pub(crate) fn paced(&self, controller: &str, state: &str) -> Gauge {
-        let labels = labels([("controller", controller), ("state", state)]);
-        self.paced_rollouts.get_or_create_owned(&labels)
     }
 
     /// Counts a failed list or watch of `kind`; `code` is the HTTP status, if any.

@@ -3,8 +3,6 @@
 //! something, and is removed with its resource. No I/O.
 //! Used by `event_handlers` and `reconcile`.
 
-pub(crate) mod debounce;
-
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -13,9 +11,9 @@ use tokio::time::Instant;
 
 use crate::controller::cache::cached::Owner;
 use crate::controller::object::ObjectKey;
+use crate::controller::reconcile::Blocker;
 use crate::controller::repairs::Repairs;
-use crate::controller::state::debounce::StatusDebounce;
-use crate::operators::{Child, ChildKind, Observed, Problem, Reason, Resource};
+use crate::operators::{Child, ChildKind, Reason, Resource};
 use quartet_applied::fingerprint::Fingerprint;
 
 /// Retry interval of an external blocker (a name or port that is taken, a quota); ± 20 %, so that
@@ -26,8 +24,12 @@ const BLOCKED_RETRY: Duration = Duration::from_secs(15);
 const FREQUENT_ATTEMPTS: u32 = 5;
 /// The mean of 60 and 90 s.
 const RARE_RETRY: Duration = Duration::from_secs(75);
-/// How long a problem is reported while the next attempt waits for other rollouts: its cause may be gone.
-const ATTEMPT_KEPT: Duration = Duration::from_secs(1800);
+/// During a rollout, a written status is soon outdated: it is written when it has not changed for this time.
+/// See decision 0005.
+const QUIET: Duration = Duration::from_millis(500);
+/// Maximum delay of the write: within 5 s of the creation of the children, including the delay of a busy
+/// queue.
+const LONGEST: Duration = Duration::from_secs(4);
 
 /// The states of all resources of one kind.
 #[derive(Debug, Default)]
@@ -45,7 +47,7 @@ struct ReconcileState {
     /// Recent repairs of what another writer may keep changing.
     repairs: HashMap<Repaired, Repairs>,
     /// A status that differs from the stored one and has not been written.
-    pending: Option<StatusDebounce>,
+    pending: Option<PendingStatus>,
     /// The resource has lost a child: a user deleted the child, or the resource was deleted and the
     /// garbage collector was faster than this watch. A child that is created for a deleted owner is
     /// deleted at once, and would be created again while the watch lags. So the resource is read from
@@ -81,15 +83,14 @@ pub(crate) enum Repaired {
     Finalizers,
 }
 
-/// What blocks a child.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Blocker {
-    /// An external cause.
-    Problem(Problem),
-    /// The rollout of the Deployment beside it.
-    Rollout,
-    /// A cause that usually ends.
-    Failing(Problem),
+/// A status that differs from the stored one.
+#[derive(Debug, Clone, Copy)]
+struct PendingStatus {
+    /// Since when it differs.
+    since: Instant,
+    /// Since when its content is this.
+    moved: Instant,
+    content: u64,
 }
 
 /// The inputs of an attempt to apply a child. Another attempt with the same inputs would fail the
@@ -166,45 +167,32 @@ impl ReconcileStates {
         self.read(&key_of(resource), &resource.uid, is_rewritten)
     }
 
-    /// The blocker of the last attempt with the same inputs, and the time until the next one; zero if it is
-    /// due. It is forgotten [`ATTEMPT_KEPT`] later.
-    pub(crate) fn blocked(
-        &self,
-        resource: &Resource,
-        attempt: &Attempt,
-    ) -> Option<(Blocker, Duration)> {
+    /// The blocker of the last attempt with the same inputs, until the next one is due.
+    pub(crate) fn blocked(&self, resource: &Resource, attempt: &Attempt) -> Option<Blocker> {
         self.read(&key_of(resource), &resource.uid, |state| {
             let blocked = state.blocked.as_deref();
-            let is_known = |it: &&Blocked| {
-                it.attempt == *attempt && time_until(it.until + ATTEMPT_KEPT).is_some()
-            };
-            let blocked = blocked.filter(is_known)?;
-            let wait = time_until(blocked.until).unwrap_or_default();
-            Some((blocked.blocker.clone(), wait))
+            let blocked = blocked.filter(|it| it.attempt == *attempt)?;
+            Some(Blocker {
+                retry: time_until(blocked.until)?,
+                ..blocked.blocker.clone()
+            })
         })
     }
 
-    /// Records the blocker of an attempt, and the time until the next one: at least a minute after
-    /// [`FREQUENT_ATTEMPTS`].
-    pub(crate) fn block(
-        &self,
-        resource: &Resource,
-        attempt: Attempt,
-        blocker: Blocker,
-        wait: Duration,
-    ) {
+    /// Records the blocker of an attempt. The next one follows at the earliest after its retry, and a minute
+    /// after [`FREQUENT_ATTEMPTS`].
+    pub(crate) fn block(&self, resource: &Resource, attempt: Attempt, blocker: &Blocker) {
         self.change(resource, |state| {
             let before = state.blocked.take().filter(|it| it.attempt == attempt);
             let failures = before.map_or(0, |it| it.failures).saturating_add(1);
             let wait = match failures < FREQUENT_ATTEMPTS {
-                true => wait,
+                true => blocker.retry,
                 false => jittered(RARE_RETRY),
             };
-            let until = Instant::now() + wait;
             state.blocked = Some(Box::new(Blocked {
                 attempt,
-                blocker,
-                until,
+                blocker: blocker.clone(),
+                until: Instant::now() + wait,
                 failures,
             }));
         });
@@ -215,20 +203,21 @@ impl ReconcileStates {
         self.change(resource, |state| state.blocked = None);
     }
 
-    /// Records that the status differs from the stored one. Returns the delay of the write, `None` if it is
-    /// due.
-    pub(crate) fn status_differs(
-        &self,
-        resource: &Resource,
-        observed: Observed,
-        is_at_rest: bool,
-    ) -> Option<Duration> {
+    /// Records that the status differs from the stored one, with this hash of its `content`. Returns the delay
+    /// of the write, if the children are not at rest; zero if it is due.
+    pub(crate) fn status_differs(&self, resource: &Resource, content: u64) -> Duration {
         let now = Instant::now();
         self.change(resource, |state| {
-            let pending = state
-                .pending
-                .get_or_insert_with(|| StatusDebounce::new(now));
-            pending.wait(observed, is_at_rest, now)
+            let since = state.pending.map_or(now, |pending| pending.since);
+            let unmoved = state.pending.filter(|it| it.content == content);
+            let moved = unmoved.map_or(now, |pending| pending.moved);
+            state.pending = Some(PendingStatus {
+                since,
+                moved,
+                content,
+            });
+            let due = (since + LONGEST).min(moved + QUIET);
+            due.saturating_duration_since(now)
         })
     }
 

@@ -8,7 +8,7 @@
 use serde_json::{Map, Value};
 
 use super::child::{Child, DEPLOYMENT, SERVICE};
-use super::names::{self, KIND_LABEL};
+use super::names;
 
 /// The constraints in a Deployment.
 const SPREAD: &str = "/spec/template/spec/topologySpreadConstraints";
@@ -54,22 +54,6 @@ pub fn keeping(child: &Child, kept: &Value) -> Child {
         retain_values(body.pointer_mut("/spec/selector"), kept);
     }
     child
-}
-
-/// The Deployment as an earlier release made it: its spread constraints select without [`KIND_LABEL`]. `None` if
-/// it has no constraints.
-#[must_use]
-pub fn with_earlier_spread(child: &Child) -> Option<Child> {
-    child.body.pointer(SPREAD)?;
-    let mut child = child.clone();
-    let constraints = child.body.pointer_mut(SPREAD).and_then(Value::as_array_mut);
-    for constraint in constraints.into_iter().flatten() {
-        let labels = constraint.pointer_mut("/labelSelector/matchLabels");
-        if let Some(Value::Object(labels)) = labels {
-            labels.remove(KIND_LABEL);
-        }
-    }
-    Some(child)
 }
 
 /// Replaces the values of the labels in a selector with those of `kept`.

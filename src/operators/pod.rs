@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::image;
+use super::names::KIND_LABEL;
 use super::plan::{Plan, WorkloadDefaults};
 use crate::api::workload::{self, ImagePullPolicy, PodSecurity, Resources, Scheduling};
 
@@ -206,6 +207,9 @@ fn spread_constraints(
     scheduling: &Scheduling,
     selector: &BTreeMap<String, String>,
 ) -> Vec<TopologySpreadConstraint> {
+    // As before this label: another selector would replace the pods of an earlier release.
+    let mut selector = selector.clone();
+    selector.remove(KIND_LABEL);
     let constraints = scheduling.topology_spread_constraints.iter().flatten();
     constraints
         .map(|constraint| TopologySpreadConstraint {

@@ -44,7 +44,7 @@ impl Scene {
     /// A cached resource; its UID is its kind and name.
     fn holds(&self, kind: &str, namespace: &str, name: &str) {
         let resource = resource(namespace, name, &format!("{kind}-{name}"), 1);
-        assert!(self.controller(kind).resources.put_written(resource));
+        assert!(self.controller(kind).resources.put_written(resource, 0));
     }
 
     /// A change of a resource.
@@ -112,7 +112,7 @@ fn deployment(object: &Value) -> Arc<CachedChild> {
 fn conditions_are_reported_for_the_cached_resources() {
     let store = Arc::<Store<CachedResource>>::default();
     for namespace in ["a", "b"] {
-        store.put_written(resource(namespace, "x", namespace, 1));
+        store.put_written(resource(namespace, "x", namespace, 1), 0);
     }
     let visit = visit_conditions(&store);
     let mut found = Vec::new();

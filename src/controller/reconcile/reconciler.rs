@@ -74,11 +74,9 @@ impl Reconciler {
             resources: Arc::clone(&handle.resources),
             states: Arc::clone(&handle.states),
             pacer: Pacer::new(
-                &kind.controller_name(),
                 context.max_concurrent_rollouts,
                 Arc::clone(&handle.resources),
                 Arc::clone(&children),
-                &metrics,
             ),
             children,
             metrics,

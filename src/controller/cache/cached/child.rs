@@ -56,6 +56,11 @@ impl CachedChild {
         })
     }
 
+    /// Whether its owner has this UID.
+    pub(crate) fn is_owned_by(&self, uid: &str) -> bool {
+        self.owner.as_ref().is_some_and(|owner| *owner.uid == *uid)
+    }
+
     /// The rollout of its pods, if it has pods.
     pub fn workload(&self) -> Option<&ObservedWorkload> {
         match &self.state {

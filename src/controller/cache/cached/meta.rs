@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use crate::controller::object::ObjectKey;
-use crate::operators::names::{MANAGED_BY, MANAGED_BY_LABEL};
 
 /// The common part of cached objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,8 +13,6 @@ pub(crate) struct Meta {
     pub(crate) generation: i64,
     /// `metadata.deletionTimestamp` is set.
     pub(crate) deleting: bool,
-    /// A child has the label that the watches select by. Without it, nothing more is seen of the child.
-    pub(crate) is_selected: bool,
 }
 
 impl Meta {
@@ -39,7 +36,6 @@ impl Meta {
             deleting: metadata
                 .get("deletionTimestamp")
                 .is_some_and(|time| *time != Value::Null),
-            is_selected: is_selected(metadata),
         })
     }
 }
@@ -59,13 +55,6 @@ macro_rules! of_meta {
     };
 }
 pub(super) use of_meta;
-
-fn is_selected(metadata: &Value) -> bool {
-    let label = metadata
-        .get("labels")
-        .and_then(|it| it.get(MANAGED_BY_LABEL));
-    label.and_then(Value::as_str) == Some(MANAGED_BY)
-}
 
 /// A field with a text; empty if it is absent.
 pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {

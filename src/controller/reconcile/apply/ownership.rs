@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tracing::{debug, info};
 
-use super::error::{ApplyError, pending_deletion, pending_rollout};
+use super::error::{ApplyError, Blocker};
 use super::wanted::{Ensured, Existing, Expected, Wanted};
 use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::children::{name_conflict, terminating};
@@ -15,12 +15,12 @@ use crate::controller::legacy::adoption;
 use crate::controller::object::version_of;
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{jittered_retry, key_of};
-use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
+use crate::operators::{DEPLOYMENT, Reason, Resource, SERVICE, kept};
 use quartet_applied::absorb::absorb_list;
 use quartet_applied::fingerprint;
 use quartet_applied::stamp::Stamp;
 use quartet_http::Part;
-use quartet_http::{Location, RequestError, found, generation_of};
+use quartet_http::{Location, RequestError, generation_of};
 use quartet_versions::conversion;
 
 impl Reconciler {
@@ -29,8 +29,7 @@ impl Reconciler {
     /// adopted.
     ///
     /// # Errors
-    /// [`ApplyError::Blocked`] if another resource owns the child,
-    /// [`ApplyError::Pending`] if the child is created again after its deletion.
+    /// [`ApplyError::Blocked`] if another resource owns the child, or it is created again after its deletion.
     pub(super) fn claim(&self, wanted: Wanted<'_>) -> Result<Option<Arc<CachedChild>>, ApplyError> {
         let (kind, key, resource) = (wanted.child.kind, wanted.key(), wanted.resource);
         let wanted_by = self.owner(resource);
@@ -42,11 +41,11 @@ impl Reconciler {
         {
             // An owner of this name with another UID is deleted, and the garbage collector will delete
             // its children.
-            if owner.is_namesake(&wanted_by) {
-                return Err(pending_deletion(terminating(kind, &key)));
-            }
-            let problem = name_conflict(kind, &key, Some(owner));
-            return Err(ApplyError::Blocked(problem, jittered_retry()));
+            let blocker = match owner.is_namesake(&wanted_by) {
+                true => Blocker::deletion(terminating(kind, &key)),
+                false => Blocker::external(name_conflict(kind, &key, Some(owner))),
+            };
+            return Err(blocker.into());
         }
         Ok(ours)
     }
@@ -58,79 +57,62 @@ impl Reconciler {
         wanted: Wanted<'_>,
         paced: bool,
     ) -> Result<Expected, ApplyError> {
-        let at = wanted.location();
-        let mut object = self.caller.get(at).await?;
+        let (at, kind, manager) = (
+            wanted.location(),
+            wanted.child.kind,
+            self.kind.field_manager,
+        );
+        let object = self.caller.get(at).await?;
+        let applied = fingerprint::of_observed(&object, manager, wanted.stamp);
         let owner = Owner::of(&object);
-        let ours = self.owner(wanted.resource);
         let is_ours = match &owner {
-            Some(owner) => owner.passes_to(&ours),
-            None => is_orphan(wanted, &object),
+            Some(owner) => owner.passes_to(&self.owner(wanted.resource)),
+            None => applied.is_some() || is_orphan(wanted, &object),
         };
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
-        let Some(uid) = uid.filter(|_| is_ours).map(str::to_owned) else {
-            let problem = name_conflict(wanted.child.kind, &wanted.key(), owner.as_ref());
-            return Err(ApplyError::Blocked(problem, jittered_retry()));
+        let Some(uid) = uid.filter(|_| is_ours) else {
+            let problem = name_conflict(kind, &wanted.key(), owner.as_ref());
+            return Err(Blocker::external(problem).into());
         };
         if object.pointer("/metadata/deletionTimestamp").is_some() {
-            return Err(pending_deletion(terminating(
-                wanted.child.kind,
-                &wanted.key(),
-            )));
+            return Err(Blocker::deletion(terminating(kind, &wanted.key())).into());
         }
-        if let Some(stamp) = Stamp::of(&object, self.kind.brand.applied) {
+        let stamp = Stamp::of(&object, wanted.stamp);
+        if let Some(stamp) = stamp {
             self.check_generation(wanted.resource, stamp).await?;
         }
-        let manager = self.kind.field_manager;
-        if object.pointer("/metadata/managedFields").is_none() {
-            object = self.attribute_fields(wanted, &object).await?;
-        }
         let mut resource_version = version_of(&object).unwrap_or(0);
-        if fingerprint::of_observed(&object, manager, self.kind.brand.applied).is_none() {
+        if applied.is_none() {
             // The old selector and ports match the existing pods; the new ones only those of the
-            // rollout.
-            let is_service = wanted.child.kind == SERVICE;
-            if is_service && !self.is_rolled_out(wanted.resource) {
-                return Err(pending_rollout(wanted, jittered_retry()));
+            // rollout, which enqueues the resource.
+            if kind == SERVICE && !self.is_rolled_out(wanted.resource) {
+                let name = &wanted.child.name;
+                let message =
+                    format!("Service {name} is adopted when the Deployment is rolled out");
+                return Err(
+                    Blocker::expected(Reason::RollingOut, message, jittered_retry()).into(),
+                );
             }
             if let Some(patch) = adoption::patch(&object, manager, &wanted.resource.uid) {
                 let patched = self.patch_child(at, &patch).await?;
                 resource_version = version_of(&patched).unwrap_or(0);
-                if Stamp::of(&object, wanted.stamp).is_none() {
+                if stamp.is_none() {
                     self.record_adoption(wanted);
                 }
             }
         }
-        let preserved = self.with_preserved_selector(wanted, &object);
+        let name = &wanted.resource.name;
+        let preserved = kept::selector_of(&object, &self.controller, name)
+            .filter(|_| kind == DEPLOYMENT)
+            .map(|selector| kept::keeping(wanted.child, &selector));
         let preserved = preserved.as_ref().map(|child| wanted.keeping(child));
-        let generation = object
-            .pointer("/metadata/generation")
-            .and_then(Value::as_i64);
+        let generation = generation_of(&object);
         let existing = Existing {
-            uid: &uid,
+            uid,
             resource_version,
-            rollout: generation.filter(|_| paced).map(|it| it + 1),
+            rollout: paced.then_some(generation + 1),
         };
         self.update(preserved.unwrap_or(wanted), existing).await
-    }
-
-    /// Applies the metadata of a child whose managedFields were cleared. The API server then attributes all
-    /// other fields to unknown managers. With its spec, it could be rejected: fields that the spec lost are
-    /// still there.
-    async fn attribute_fields(
-        &self,
-        wanted: Wanted<'_>,
-        object: &Value,
-    ) -> Result<Value, RequestError> {
-        let (api_version, kind) = (wanted.child.kind.api_version, wanted.child.kind.kind);
-        let mut metadata = wanted.metadata();
-        for precondition in ["uid", "resourceVersion"] {
-            let value = object.pointer(&format!("/metadata/{precondition}"));
-            metadata.insert(precondition.to_owned(), value.cloned().unwrap_or_default());
-        }
-        let body = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
-        let (at, manager, body) = (wanted.location(), self.kind.field_manager, body.to_string());
-        let (answer, _) = self.caller.apply(at, manager, true, &body).await?;
-        Ok(answer)
     }
 
     /// Sends a JSON patch of the child `at`.
@@ -143,40 +125,6 @@ impl Reconciler {
         self.caller
             .json_patch(at, Part::Object, manager, &patch)
             .await
-    }
-
-    /// The desired Deployment, with the selector of the existing one.
-    fn with_preserved_selector(&self, wanted: Wanted<'_>, found: &Value) -> Option<Child> {
-        if wanted.child.kind != DEPLOYMENT {
-            return None;
-        }
-        let name = &wanted.resource.name;
-        let selector = kept::selector_of(found, &self.controller, name)?;
-        Some(kept::keeping(wanted.child, &selector))
-    }
-
-    /// Rejects an object with the operator's label and without an owner, unless this operator has applied it or
-    /// it is an orphan of such a resource: an apply without force would adopt an object that a user made, if no
-    /// value differs.
-    ///
-    /// # Errors
-    /// [`ApplyError::Blocked`].
-    pub(super) async fn check_maker(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
-        let (kind, key) = (wanted.child.kind, wanted.key());
-        if self.children.found(kind, &key).is_none() {
-            return Ok(());
-        }
-        let live = found(self.caller.get(wanted.location()).await)?;
-        let manager = self.kind.field_manager;
-        let is_ours = |live| {
-            fingerprint::of_observed(&live, manager, wanted.stamp).is_some()
-                || is_orphan(wanted, &live)
-        };
-        if live.is_none_or(is_ours) {
-            return Ok(());
-        }
-        let problem = name_conflict(kind, &key, None);
-        Err(ApplyError::Blocked(problem, jittered_retry()))
     }
 
     /// A child is missing. If it may have existed before, checks that the resource still exists in the

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, willing};
 use crate::api::Status;
 use crate::controller::reconcile::Action;
-use crate::controller::state::{Attempt, Blocker, ReconcileStates};
-use crate::operators::{CONFIG_MAP, DEPLOYMENT, Resource};
+use crate::controller::reconcile::Blocker;
+use crate::controller::state::{Attempt, ReconcileStates};
+use crate::operators::{CONFIG_MAP, DEPLOYMENT, Reason, Resource};
 use quartet_applied::fingerprint;
 
 #[tokio::test(start_paused = true)]
@@ -77,7 +78,7 @@ async fn a_blocker_is_left_alone_for_15_s_whatever_wakes_the_resource() {
     assert!(
         scenario
             .children
-            .put_written(DEPLOYMENT, &stranger)
+            .put_written(DEPLOYMENT, &stranger, 0)
             .is_none()
     );
     scenario.reconcile().await.expect("reconciled");
@@ -110,10 +111,11 @@ async fn a_blocked_child_does_not_block_another_of_its_type_with_the_same_body()
     assert_eq!(one.desired, another.desired);
     let states = ReconcileStates::default();
     let wait = Duration::from_secs(15);
-    states.block(&resource, attempt("one"), Blocker::Rollout, wait);
+    let blocker = Blocker::expected(Reason::RollingOut, "", wait);
+    states.block(&resource, attempt("one"), &blocker);
     let blocked = states.blocked(&resource, &one);
-    assert_eq!(blocked, Some((Blocker::Rollout, wait)));
-    assert_eq!(states.blocked(&resource, &another), None);
+    assert_eq!(blocked.map(|it| it.retry), Some(wait));
+    assert!(states.blocked(&resource, &another).is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,7 +135,7 @@ async fn an_object_without_an_owner_is_taken_back_only_if_it_was_applied() {
             GET => Some((200, read.clone())),
             line => willing(line, body),
         });
-        scenario.children.put_written(DEPLOYMENT, &object);
+        scenario.children.put_written(DEPLOYMENT, &object, 0);
         scenario.holds(1, json!({}));
         scenario.reconcile().await.expect("reconciled");
         assert_eq!(scenario.sent(), requests);

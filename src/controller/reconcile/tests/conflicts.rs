@@ -94,7 +94,7 @@ async fn fight_about_the_label(scenario: &Scenario) {
     let key = ObjectKey::new("ns", "cache");
     for _ in 0..40 {
         if let Some(child) = store.get(&key) {
-            store.deleted(&key, "child", child.meta.resource_version);
+            store.deleted(&key, child.meta.resource_version);
         }
         tokio::time::advance(Duration::from_millis(100)).await;
         let next = scenario.reconcile().await.expect("reconciled");

@@ -33,7 +33,7 @@ fn lose(scenario: &Scenario) {
         .children
         .store(DEPLOYMENT)
         .unwrap()
-        .deleted(&key, "child", 9);
+        .deleted(&key, 9);
     assert_eq!(deleted.len(), 1, "it was there");
     scenario.reconciler.states.note_lost_child(&key, "owner");
 }
@@ -72,8 +72,7 @@ async fn what_was_lost_is_forgotten_with_the_resource() {
     let states = &scenario.reconciler.states;
     assert!(states.has_lost_child(&key, "owner"));
     assert!(!states.has_lost_child(&key, "another of this name"));
-    let cached = scenario.resources.get(&key);
-    scenario.reconciler.forget(&cached.expect("there"));
+    states.forget(&key, "owner");
     assert!(!states.has_lost_child(&key, "owner"));
 }
 
@@ -90,7 +89,7 @@ async fn a_reconcile_that_began_before_the_resource_was_gone_makes_nothing_for_i
     scenario.holds(1, finalizers);
     let reconciling = scenario.reconcile();
     let ending = async {
-        scenario.resources.deleted(&key, "owner", 9);
+        scenario.resources.deleted(&key, 9);
     };
     // The first is polled first, and waits for its answer.
     let (next, ()) = tokio::join!(reconciling, ending);
