@@ -26,7 +26,7 @@ use crate::controller::children::Children;
 use crate::controller::clock::Clock;
 use crate::controller::event::{self, Recorder};
 use crate::controller::event_handlers::{EventHandlers, QueueHandle};
-use crate::controller::metrics::{Metrics, VisitConditions};
+use crate::controller::metrics::Metrics;
 use crate::controller::object::Object;
 use crate::controller::reconcile::worker::{self, Fenced};
 use crate::controller::reconcile::{Context, FirstRevision, Reconciler};
@@ -143,21 +143,27 @@ pub async fn run(
         options
             .metrics
             .controller_started(&name, operator.owns(), options.workers);
-        let visit = visit_conditions(&controller.resources);
-        options.metrics.resources(&name, visit);
+        options
+            .metrics
+            .resources(&name, Arc::clone(&controller.resources));
         for _ in 0..options.workers {
             let name = name.clone();
             let begun = until_begun(synced.clone(), options.leadership.clone());
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));
             let (reconciler, stopping) = (Arc::clone(&reconciler), stopping.clone());
             let first_revision = Arc::clone(&context.first_revision);
+            let is_first = running.workers.is_empty();
             running.workers.spawn(async move {
                 if stopping.run_until_cancelled(begun).await.is_none() {
                     return Ok(());
                 }
                 // Before all other requests. Workers wait for the answer only if a child is missing or
                 // becomes ready.
-                let read = stopping.run_until_cancelled(first_revision.get());
+                let read = async {
+                    if is_first {
+                        let _unknown_yet = first_revision.get().await;
+                    }
+                };
                 let work = worker::work(name, queue, metrics, stopping.clone(), |key| {
                     let reconciler = Arc::clone(&reconciler);
                     async move { reconciler.reconcile(&key).await }
@@ -167,17 +173,6 @@ pub async fn run(
         }
     }
     running.until(stop).await
-}
-
-/// Visits the conditions of all cached resources.
-fn visit_conditions(resources: &Arc<Store<CachedResource>>) -> VisitConditions {
-    let resources = Arc::downgrade(resources);
-    Box::new(move |visit| {
-        for resource in resources.upgrade().iter().flat_map(|it| it.snapshot()) {
-            let key = &resource.meta.key;
-            visit(key.namespace(), key.name(), resource.conditions());
-        }
-    })
 }
 
 /// The running parts. None may end before the stop.

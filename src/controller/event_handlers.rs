@@ -90,7 +90,7 @@ impl EventHandlers {
             && let Some(known) = controller.resources.get(&key)
             && known.meta.uid == owner.uid
         {
-            controller.states.note_lost_child(&key, &owner.uid);
+            controller.states.of(&key, &owner.uid).has_lost_child = true;
         }
     }
 

@@ -9,6 +9,7 @@ mod conditions;
 mod families;
 mod workqueue;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::metrics::family::Family;
@@ -16,10 +17,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-pub(crate) use self::conditions::{ConditionView, VisitConditions};
-pub(super) use self::families::gauge_value;
-use self::families::{Counters, Gauges, Histograms, Labels, Sources, labels};
+pub(crate) use self::conditions::ConditionView;
+use self::families::{Counters, Gauges, Histograms, Labels, Sources, gauge_value, labels};
 pub(crate) use self::workqueue::{Backlog, QueueMetrics, ReadBacklog};
+use crate::controller::cache::cached::CachedResource;
+use crate::controller::cache::store::Store;
 use crate::operators::Owned;
 use quartet_http::metric::{registered, shown};
 
@@ -64,16 +66,14 @@ pub struct Metrics {
     time: Histograms,
     max_concurrent: Gauges,
     active: Gauges,
-    rewritten: Counters,
     field_conflicts: Counters,
     watch_errors: Counters,
-    undecodable: Counters,
     events: Counters,
     retries: Counters,
     queue_duration: Histograms,
     work_duration: Histograms,
     queues: Sources<ReadBacklog>,
-    resources: Sources<VisitConditions>,
+    resources: Sources<Arc<Store<CachedResource>>>,
 }
 
 impl Metrics {
@@ -121,11 +121,6 @@ impl Metrics {
                 "controller_runtime_active_workers",
                 "Number of currently used workers per controller",
             ),
-            rewritten: registered(
-                registry,
-                "quartet_operator_rewritten_applies",
-                "Applies after which the API server's answer differed from what was sent",
-            ),
             field_conflicts: registered(
                 registry,
                 "quartet_operator_field_conflicts",
@@ -135,11 +130,6 @@ impl Metrics {
                 registry,
                 "quartet_operator_watch_errors",
                 "Errors of lists and watches, by HTTP status code or \"transport\"",
-            ),
-            undecodable: registered(
-                registry,
-                "quartet_operator_undecodable_objects",
-                "Object states that a watch delivered and that could not be decoded",
             ),
             events: registered(
                 registry,
@@ -231,13 +221,6 @@ impl Metrics {
         }
     }
 
-    /// Counts an apply whose owned fields differ in the API server's answer: an admission plugin or
-    /// rounding changes a field of a `child` (its kind).
-    pub fn rewritten(&self, controller: &str, child: &str) {
-        let labels = of_child(controller, child);
-        self.rewritten.get_or_create_owned(&labels).inc();
-    }
-
     /// Counts the start of a wait in applies of a `child` (its kind): another writer keeps changing it.
     pub(crate) fn field_conflict(&self, controller: &str, child: &str) {
         let labels = of_child(controller, child);
@@ -251,12 +234,6 @@ impl Metrics {
         self.watch_errors.get_or_create_owned(&labels).inc();
     }
 
-    /// Counts an object of `kind` from a watch that cannot be decoded.
-    pub(crate) fn undecodable(&self, kind: &str) {
-        let labels = labels([("kind", kind)]);
-        self.undecodable.get_or_create_owned(&labels).inc();
-    }
-
     /// Counts the result of an Event, one of [`EVENT_RESULTS`].
     pub(crate) fn event(&self, result: &str) {
         let labels = labels([("result", result)]);
@@ -264,8 +241,8 @@ impl Metrics {
     }
 
     /// Registers the resources of a controller, whose conditions are read at each scrape.
-    pub(crate) fn resources(&self, controller: &str, conditions: VisitConditions) {
-        self.resources.add(controller, conditions);
+    pub(crate) fn resources(&self, controller: &str, resources: Arc<Store<CachedResource>>) {
+        self.resources.add(controller, resources);
     }
 
     /// Metrics of the work queue `name`, whose backlog is read at each scrape.

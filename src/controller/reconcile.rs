@@ -16,14 +16,15 @@ use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tracing::warn;
 
 use crate::api::DATA_ANNOTATION;
 use crate::controller::cache::cached::{CachedResource, Meta};
 use crate::controller::legacy::finalizers;
 use crate::controller::object::ObjectKey;
-use crate::controller::repairs::{Decision, Repairs};
-use crate::controller::state::Repaired;
+use crate::controller::repairs::Decision;
+use crate::controller::state::{Repaired, time_until};
 use crate::operators::{self, ChildSummary, Resource, Summary, ValidationError, status};
 pub(crate) use apply::error::Blocker;
 use apply::{ApplyError, Ensured};
@@ -47,13 +48,14 @@ impl Reconciler {
             return Ok(Action::AwaitChange);
         };
         let uid = &cached.meta.uid;
-        if let Some(left) = self.states.held(key, uid) {
+        let held_until = self.states.of(key, uid).held_until;
+        if let Some(left) = held_until.and_then(time_until) {
             return Ok(Action::RequeueAfter(left));
         }
         let next = self.reconcile_as_read(&cached).await;
         self.pacer.reconcile_ended(key);
         if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
-            self.states.hold(key, uid, asked);
+            self.states.of(key, uid).held_until = Instant::now().checked_add(asked);
         }
         let now = self.resources.get(key);
         if now.is_none_or(|now| now.meta.uid != *uid) {
@@ -68,8 +70,8 @@ impl Reconciler {
         // A policy may reject it. That prevents neither the children nor the status.
         let stripped = self.strip_legacy_finalizers(cached).await;
         let has_legacy = cached.legacy_finalizer.is_some() && finalizers::exists_for(self.kind);
-        let is_last = |error: &RequestError| error.is_fenced() || error.retry_after().is_some();
-        if cached.meta.deleting && has_legacy || stripped.as_ref().is_err_and(is_last) {
+        let stops = |error: &RequestError| error.is_fenced() || error.retry_after().is_some();
+        if cached.meta.deleting && has_legacy || stripped.as_ref().is_err_and(stops) {
             // The resource may be gone now; otherwise it has a new event.
             return stripped.map(|_| Action::AwaitChange).map_err(Failure::from);
         }
@@ -90,7 +92,7 @@ impl Reconciler {
             Some(Err(next)) => return Ok(next),
             None => {
                 // Nothing is applied, so an earlier failure does not last.
-                self.states.unconfirmed(&resource, None);
+                self.state(&resource).unconfirmed(None);
                 let refused = desired.as_ref().err().filter(|_| resource.paused.is_none());
                 Outcome {
                     problem: refused.map(ValidationError::problem),
@@ -99,16 +101,17 @@ impl Reconciler {
             }
         };
         let is_degraded = outcome.problem.is_some();
-        let (strip_after, mut failure) = match (outcome.failure.take(), stripped) {
-            (failure, Ok(strip_after)) => (strip_after, failure),
-            (failure, Err(error)) => (None, failure.or(Some(error))),
+        // A failed request does not show that an earlier problem is over.
+        let is_told = outcome::told_problem(&resource).is_some();
+        let keeps_status = outcome.failure.is_some() && !is_degraded && is_told;
+        let strip_after = stripped.as_ref().ok().copied().flatten();
+        let mut failure = outcome.failure.take().or(stripped.err());
+        // During a `Retry-After`, the only status that is written is that of a degraded resource.
+        let is_last = |error: &RequestError| {
+            error.is_fenced() || !is_degraded && (keeps_status || error.retry_after().is_some())
         };
         let mut status_after = None;
-        // During a `Retry-After`, the only status that is written is that of a degraded resource.
-        if !failure
-            .as_ref()
-            .is_some_and(|it| it.is_fenced() || !is_degraded && is_last(it))
-        {
+        if !failure.as_ref().is_some_and(is_last) {
             let at = self.location(cached, &resource.api_version);
             let written = self.write_status_if_due(at, cached, (&resource, &desired), &outcome);
             match written.await {
@@ -140,7 +143,7 @@ impl Reconciler {
         // version.
         let errors = version.validate(read);
         let desired = if errors.is_empty() {
-            self.operator.desired(resource, &self.settings)
+            self.operator.desired(resource, &self.context.settings)
         } else {
             Err(ValidationError::Invalid(errors))
         };
@@ -199,8 +202,11 @@ impl Reconciler {
             return Ok(None);
         };
         let key = &cached.meta.key;
-        let what = || (Repaired::Finalizers, 0);
-        if let Decision::Wait(_, left) = self.states.repairs(key, uid, what(), Repairs::next)
+        let next = self
+            .states
+            .of(key, uid)
+            .next_repair(Repaired::Finalizers, 0);
+        if let Decision::Wait(_, left) = next
             && !deleting
         {
             warn!("another operator keeps setting its finalizer on this resource; stop it");
@@ -210,11 +216,12 @@ impl Reconciler {
         let api_version = self.kind.api_version(version);
         let at = self.location(cached, &api_version);
         let patched = self
+            .context
             .caller
             .json_patch(at, Part::Object, manager, &operations);
         let patched: Option<IgnoredAny> = found(patched.await)?;
         if patched.is_some() {
-            self.states.repairs(key, uid, what(), Repairs::applied);
+            self.states.of(key, uid).repaired(Repaired::Finalizers, 0);
         }
         Ok(None)
     }

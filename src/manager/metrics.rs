@@ -124,11 +124,13 @@ async fn scrape(State(served): State<Arc<Served>>, headers: HeaderMap) -> Respon
 mod tests {
     use std::time::Duration;
 
+    use serde_json::json;
     use tokio::time::timeout;
 
     use super::*;
     use crate::controller::Metrics;
-    use crate::controller::metrics::{ConditionView, VisitConditions};
+    use crate::controller::cache::cached::CachedResource;
+    use crate::controller::cache::store::Store;
     use crate::operators::tests::kinds;
 
     async fn status(served: &Arc<Served>) -> (StatusCode, Response) {
@@ -154,18 +156,21 @@ mod tests {
         let mut registry = registry();
         let metrics = Metrics::register(&mut registry);
         for kind in kinds() {
-            let visit_all: VisitConditions = Box::new(|visit| {
-                for number in 0..500 {
-                    let problem = ConditionView {
-                        type_: "Degraded".to_owned(),
-                        status: "True".to_owned(),
-                        reason: "MinimumReplicasUnavailable".to_owned(),
-                    };
-                    let name = format!("{number:0>253}");
-                    visit(&"n".repeat(63), &name, vec![problem]);
-                }
-            });
-            metrics.resources(&kind.controller_name(), visit_all);
+            let resources: Arc<Store<CachedResource>> = Arc::default();
+            for number in 0..500 {
+                let object = json!({
+                    "metadata": {
+                        "namespace": "n".repeat(63), "name": format!("{number:0>253}"), "uid": "u",
+                        "resourceVersion": "1",
+                    },
+                    "status": {"conditions": [
+                        {"type": "Degraded", "status": "True", "reason": "MinimumReplicasUnavailable"},
+                    ]},
+                });
+                let resource = CachedResource::decode(kind, &object).unwrap();
+                resources.applied(Arc::new(resource));
+            }
+            metrics.resources(&kind.controller_name(), resources);
         }
         let text = Served::new(registry, None).text().unwrap();
         let named = text.matches("\nquartet_operator_resource_condition{");

@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use kube::core::{ApiResource, Status};
-use kube::runtime::watcher::{self, DefaultBackoff, Event, watcher};
+use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 use crate::controller::cache::decode::{Received, WatchItem};
 pub use crate::controller::cache::store::{Change, Store};
 use crate::controller::metrics::Metrics;
 use crate::controller::object::Object;
-use quartet_http::relisting;
+use quartet_http::{exponential, relisting};
 
 /// Objects per page of a list. With client-go's 500 (`pager.defaultPageSize`), the first lists of 1000
 /// resources leave 3 MiB more in the allocator.
@@ -37,8 +37,16 @@ pub const WATCH_SECONDS: u32 = 50;
 /// Poll interval for a kind whose CRD is not installed.
 const ABSENT_POLL: Duration = Duration::from_secs(3);
 
-/// The longest `Retry-After` that is respected; API servers send one or two seconds.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
+/// The first delay after an error: client-go's reflector, `tools/cache/reflector.go`,
+/// `NewReflectorWithOptions`; the same in `kube::runtime::watcher::DefaultBackoff`.
+const BASE_DELAY: Duration = Duration::from_millis(800);
+
+/// The longest delay after an error. API servers send a `Retry-After` of one or two seconds.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+
+/// A stream without an error for this long is healthy again. client-go uses 2 minutes; after two
+/// restarts of the API server, the delay would then be half a minute too long.
+const HEALED_AFTER: Duration = Duration::from_secs(10);
 
 /// Whether an informer has its first list.
 pub type Synced = watch::Receiver<bool>;
@@ -114,7 +122,12 @@ impl<T: Object> Informer<T> {
             debug!(kind, %error, "waiting for the Retry-After of the API server");
             return delay;
         }
-        let backoff = match code {
+        let now = Instant::now();
+        let healed = |resumed| now.saturating_duration_since(resumed) >= HEALED_AFTER;
+        if waits.resumed.is_some_and(healed) {
+            (waits.errors, waits.expiries) = (0, 0);
+        }
+        let errors = match code {
             Some(404) => {
                 if !std::mem::replace(&mut waits.is_absent, true) {
                     info!(kind, "the kind is not installed; waiting for it");
@@ -125,7 +138,12 @@ impl<T: Object> Informer<T> {
             Some(410) => &mut waits.expiries,
             _ => &mut waits.errors,
         };
-        let delay = backoff.next().unwrap_or(ABSENT_POLL);
+        // The upper half is random, so that informers that lost the same API server do not reconnect at the
+        // same time.
+        let longest = exponential(BASE_DELAY, *errors, LONGEST_DELAY);
+        let delay = longest.mul_f64(0.5 + 0.5 * fastrand::f64());
+        *errors = errors.saturating_add(1);
+        waits.resumed = Some(now + delay);
         let milliseconds = delay.as_millis();
         warn!(kind, %error, milliseconds, "the watch failed; retrying");
         delay
@@ -160,7 +178,7 @@ impl<T: Object> Informer<T> {
         }
     }
 
-    /// The cached form; `None` if it cannot be decoded, which is counted and logged. Its last known state
+    /// The cached form; `None` if it cannot be decoded, which is logged. Its last known state
     /// stays in the store.
     fn decode(
         &self,
@@ -169,7 +187,6 @@ impl<T: Object> Informer<T> {
     ) -> Option<Arc<T>> {
         let decoded = received.object().and_then(|object| decode(&object));
         if let Err(error) = &decoded {
-            self.metrics.undecodable(&self.kind);
             let (kind, key) = (&self.kind, received.key());
             let (namespace, name) = (key.namespace(), key.name());
             warn!(
@@ -184,10 +201,12 @@ impl<T: Object> Informer<T> {
 /// Recent errors of the stream.
 #[derive(Default)]
 struct Waits {
-    errors: DefaultBackoff,
+    errors: u32,
     /// Errors 410 (the version is too old) are counted separately. They show that the API server is
     /// available again, so the delay of an outage must not apply to the new list.
-    expiries: DefaultBackoff,
+    expiries: u32,
+    /// End of the last delay.
+    resumed: Option<Instant>,
     /// The kind is not installed, and this was logged.
     is_absent: bool,
 }
@@ -238,7 +257,7 @@ fn status_of(error: &watcher::Error) -> Option<&Status> {
 fn retry_after(error: &watcher::Error) -> Option<Duration> {
     let status = status_of(error).filter(|status| status.code == 429)?;
     let seconds = status.details.as_ref()?.retry_after_seconds;
-    let asked = Duration::from_secs(seconds.into()).min(MAX_RETRY_AFTER);
+    let asked = Duration::from_secs(seconds.into()).min(LONGEST_DELAY);
     // Never earlier, and with jitter for the informers.
     (!asked.is_zero()).then(|| asked.mul_f64(1.0 + 0.5 * fastrand::f64()))
 }

@@ -107,16 +107,3 @@ fn child(name: &str, owners: &[Value]) -> Value {
 fn deployment(object: &Value) -> Arc<CachedChild> {
     Arc::new(CachedChild::decode(DEPLOYMENT, object).unwrap())
 }
-
-#[test]
-fn conditions_are_reported_for_the_cached_resources() {
-    let store = Arc::<Store<CachedResource>>::default();
-    for namespace in ["a", "b"] {
-        store.put_written(resource(namespace, "x", namespace, 1), 0);
-    }
-    let visit = visit_conditions(&store);
-    let mut found = Vec::new();
-    visit(&mut |namespace, name, _| found.push(format!("{namespace}/{name}")));
-    found.sort();
-    assert_eq!(found, ["a/x", "b/x"]);
-}

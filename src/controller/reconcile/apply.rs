@@ -35,7 +35,7 @@ impl Reconciler {
     ) -> Result<Ensured, ApplyError> {
         let mut ensured = Ensured::default();
         match self.apply_all(resource, children, &mut ensured).await {
-            Ok(()) => self.states.unblock(resource),
+            Ok(()) => self.state(resource).blocked = None,
             Err(ApplyError::Blocked(blocker)) => ensured.blocked(blocker),
             Err(error) => return Err(error),
         }
@@ -51,7 +51,7 @@ impl Reconciler {
         for child in children {
             // Read for each child: applying the one before may have adopted an object.
             let (namespace, uid) = (&resource.namespace, &resource.uid);
-            let selector = self.children.preserved_selector(namespace, uid);
+            let selector = self.context.children.preserved_selector(namespace, uid);
             let preserved = selector.map(|selector| kept::keeping(child, &selector));
             let wanted = Wanted::new(resource, child, self.kind.brand.applied);
             let preserved = preserved.as_ref().map(|child| wanted.keeping(child));
@@ -65,7 +65,7 @@ impl Reconciler {
     pub(crate) fn is_confirmed(&self, resource: &Resource, expected: &[Expected]) -> bool {
         expected.iter().all(|expected| {
             let (kind, key) = (expected.kind, &expected.key);
-            let observed = self.children.fingerprint(kind, key, &resource.uid);
+            let observed = self.context.children.fingerprint(kind, key, &resource.uid);
             self.is_as_expected(resource, expected, observed)
         })
     }
@@ -73,7 +73,7 @@ impl Reconciler {
     /// Whether the resource has pods, and all of them are of its latest children and available.
     pub(super) fn is_rolled_out(&self, resource: &Resource) -> bool {
         let (namespace, uid) = (&resource.namespace, &resource.uid);
-        self.children.is_rolled_out(namespace, uid)
+        self.context.children.is_rolled_out(namespace, uid)
     }
 
     /// A resource as the owner of its children.
@@ -118,7 +118,7 @@ impl Reconciler {
             name: child.name.as_str().into(),
             desired: wanted.desired,
             generation: resource.generation,
-            found: self.children.found(child.kind, &wanted.key()),
+            found: self.context.children.found(child.kind, &wanted.key()),
         };
         // Before the pace: it would count as a rollout.
         self.check_blocked(resource, &attempt)?;
@@ -150,7 +150,7 @@ impl Reconciler {
                 Ok(())
             }
             Err(ApplyError::Blocked(blocker)) => {
-                self.states.block(resource, attempt, &blocker);
+                self.state(resource).block(attempt, &blocker);
                 Err(blocker.into())
             }
             Err(error) => Err(error),
@@ -211,14 +211,17 @@ impl Reconciler {
             self.kind.field_manager,
             wanted.body(existing),
         );
-        let removals = self.children.removals(child.kind);
+        let removals = self.context.children.removals(child.kind);
         let force = existing.is_some();
-        let (answer, is_created) = self.caller.apply(at, manager, force, &body).await?;
+        let (answer, is_created) = self.context.caller.apply(at, manager, force, &body).await?;
         // Without force, too: the child may have lost its label or its owner reference.
         if !is_created {
             self.repairs(wanted, Repairs::applied);
         }
-        let answered = self.children.put_written(child.kind, &answer, removals);
+        let answered = self
+            .context
+            .children
+            .put_written(child.kind, &answer, removals);
         let rewritten = answered
             .filter(|answered| *answered != desired)
             .map(|answered| ServerMutated {
@@ -227,10 +230,9 @@ impl Reconciler {
                 desired,
                 answered,
             });
-        if rewritten.is_some() {
-            self.metrics.rewritten(&self.controller, child.kind.kind);
-        }
-        self.states.applied(resource, child, rewritten);
+        let rewrites = &mut self.state(resource).rewritten;
+        rewrites.retain(|it| it.kind != child.kind || *it.name != *child.name);
+        rewrites.extend(rewritten);
         info!(child = child.kind.kind, child_name = child.name, "applied");
         Ok(())
     }

@@ -86,12 +86,12 @@ impl Reconciler {
             Err(ApplyError::NamespaceEnding) => return Err(Action::AwaitChange),
         };
         let reason = blocker.as_ref().map(|it| it.problem.reason);
-        let lasted = self.states.unconfirmed(resource, reason);
+        let lasted = self.state(resource).unconfirmed(reason);
         if let Some(blocker) = blocker {
             let left = blocker.patience.saturating_sub(lasted);
             let mut wait = blocker.retry;
-            // A transient error does not show that an earlier problem is over.
-            if left.is_zero() || blocker.patience != Duration::MAX && is_told_degraded(resource) {
+            // An earlier leader may have reported it already.
+            if left.is_zero() || told_problem(resource) == Some(blocker.problem.reason.as_str()) {
                 outcome.problem = Some(blocker.problem);
             } else {
                 outcome.unconfirmed = Some(blocker.problem);
@@ -104,10 +104,9 @@ impl Reconciler {
     }
 }
 
-/// Whether the stored status says that this generation is degraded.
-fn is_told_degraded(resource: &Resource) -> bool {
-    let degraded = status::condition(&resource.status, status::DEGRADED);
-    degraded.is_some_and(|it| {
-        it.status == "True" && it.observed_generation == Some(resource.generation)
-    })
+/// The reason for which the stored status says that this generation is degraded.
+pub(super) fn told_problem(resource: &Resource) -> Option<&str> {
+    let degraded = status::condition(&resource.status, status::DEGRADED)?;
+    let is_current = degraded.observed_generation == Some(resource.generation);
+    (is_current && degraded.status == "True").then_some(&degraded.reason)
 }

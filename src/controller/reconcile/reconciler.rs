@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::MappedMutexGuard;
+
 use super::first_revision::FirstRevision;
 use super::pacing::Pacer;
 use crate::controller::cache::cached::CachedResource;
@@ -12,8 +14,8 @@ use crate::controller::clock::Clock;
 use crate::controller::event::Recorder;
 use crate::controller::event_handlers::QueueHandle;
 use crate::controller::metrics::Metrics;
-use crate::controller::state::ReconcileStates;
-use crate::operators::{Operator, Settings};
+use crate::controller::state::{ReconcileState, ReconcileStates, key_of};
+use crate::operators::{Operator, Resource, Settings};
 use quartet_http::Caller;
 use quartet_http::Location;
 use quartet_versions::{Kind, Version};
@@ -28,6 +30,7 @@ pub(crate) struct Context {
     /// Maximum number of concurrent rollouts of changed defaults per kind; 0 means no limit.
     pub(crate) max_concurrent_rollouts: usize,
     pub(crate) caller: Caller,
+    /// Read before the first child is created, and before the first `Ready`.
     pub(crate) first_revision: Arc<FirstRevision>,
     pub(crate) recorder: Recorder,
     pub(crate) clock: Clock,
@@ -40,17 +43,10 @@ pub(crate) struct Reconciler {
     pub(super) operator: &'static dyn Operator,
     pub(super) kind: &'static Kind,
     pub(super) controller: String,
-    pub(super) settings: Settings,
-    pub(super) caller: Caller,
-    pub(super) recorder: Recorder,
-    pub(super) clock: Clock,
     pub(super) resources: Arc<Store<CachedResource>>,
     pub(super) states: Arc<ReconcileStates>,
-    pub(super) children: Arc<Children>,
     pub(in crate::controller) pacer: Pacer,
-    pub(super) metrics: Arc<Metrics>,
-    /// Read before the first child is created, and before the first `Ready`.
-    pub(super) first_revision: Arc<FirstRevision>,
+    pub(super) context: Context,
 }
 
 impl Reconciler {
@@ -61,27 +57,24 @@ impl Reconciler {
         context: Context,
         handle: &QueueHandle,
     ) -> Self {
-        let kind = operator.kind();
-        let (children, metrics) = (context.children, context.metrics);
         Reconciler {
             operator,
-            kind,
-            controller: kind.controller_name(),
-            settings: context.settings,
-            caller: context.caller,
-            recorder: context.recorder,
-            clock: context.clock,
+            kind: operator.kind(),
+            controller: operator.kind().controller_name(),
             resources: Arc::clone(&handle.resources),
             states: Arc::clone(&handle.states),
             pacer: Pacer::new(
                 context.max_concurrent_rollouts,
                 Arc::clone(&handle.resources),
-                Arc::clone(&children),
+                Arc::clone(&context.children),
             ),
-            children,
-            metrics,
-            first_revision: context.first_revision,
+            context,
         }
+    }
+
+    /// The state of a resource between two reconciles.
+    pub(super) fn state(&self, resource: &Resource) -> MappedMutexGuard<'_, ReconcileState> {
+        self.states.of(&key_of(resource), &resource.uid)
     }
 
     /// The version in which the resource was read. Only versions of this operator are watched.

@@ -12,7 +12,7 @@ use crate::controller::cache::cached::CachedResource;
 use crate::controller::event::transitions;
 use crate::controller::reconcile::outcome::Outcome;
 use crate::controller::reconcile::reconciler::{Reconciler, STALE_RETRY};
-use crate::controller::repairs::{Decision, Repairs};
+use crate::controller::repairs::Decision;
 use crate::controller::state::Repaired;
 use crate::operators::{Observed, Resource, Summary, status};
 use quartet_http::Part;
@@ -42,28 +42,25 @@ impl Reconciler {
         let stored: Value = serde_json::from_str(&cached.status).unwrap_or_default();
         let body = serde_json::to_value(&wanted).unwrap_or_default();
         if body == stored {
-            self.states.status_is_written(resource);
+            self.state(resource).pending = None;
             return Ok(next_change);
         }
         let content = content_of(wanted.clone());
-        let wait = self.states.status_differs(resource, content);
+        let wait = self.state(resource).status_differs(content);
         if !wait.is_zero() && !is_at_rest {
             return Ok(next_change.into_iter().chain([wait]).min());
         }
-        let key = &cached.meta.key;
-        let what = || (Repaired::Status, content);
-        let next = self
-            .states
-            .repairs(key, &resource.uid, what(), Repairs::next);
+        let next = self.state(resource).next_repair(Repaired::Status, content);
         if let Decision::Wait(_, left) = next {
             warn!("another writer keeps changing the status of this resource; stop it");
             return Ok(next_change.into_iter().chain([left]).min());
         }
         let sent = self.send_status(at, cached, &body).await?;
         if let Some(is_as_read) = sent {
-            self.states
-                .repairs(key, &resource.uid, what(), Repairs::applied);
-            self.states.status_is_written(resource);
+            let mut state = self.state(resource);
+            state.repaired(Repaired::Status, content);
+            state.pending = None;
+            drop(state);
             self.record_transitions(resource, &wanted);
             return Ok(if is_as_read {
                 next_change
@@ -73,7 +70,7 @@ impl Reconciler {
         }
         // Deleted, which the watch reports, or changed. The cache may show a change that enqueues nothing,
         // such as a label.
-        let known = self.resources.get(key);
+        let known = self.resources.get(&cached.meta.key);
         let is_newer =
             known.is_some_and(|known| known.meta.resource_version > cached.meta.resource_version);
         Ok(Some(if is_newer {
@@ -108,6 +105,7 @@ impl Reconciler {
         let manager = self.kind.field_manager;
         let removals = self.resources.removals();
         let sent = self
+            .context
             .caller
             .json_patch(at, Part::Status, manager, &operations);
         match sent.await {
@@ -132,8 +130,8 @@ impl Reconciler {
         let makes_pods = desired.iter().find(|child| child.kind.has_pods);
         let wanted = makes_pods.map(|child| (child.kind, child.name.as_str()));
         let (namespace, uid) = (&resource.namespace, &resource.uid);
-        let (workload, pods, others) = self.children.observed(namespace, uid, wanted);
-        let now = (self.clock)();
+        let (workload, pods, others) = self.context.children.observed(namespace, uid, wanted);
+        let now = (self.context.clock)();
         Observed {
             workload,
             others,
@@ -161,7 +159,7 @@ impl Reconciler {
             info!(ready = status, reason, detail = message, "status");
         }
         for notice in transitions(&resource.status, wanted) {
-            self.recorder.record(self.kind, resource, notice);
+            self.context.recorder.record(self.kind, resource, notice);
         }
     }
 }

@@ -11,7 +11,6 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 use super::*;
 use crate::controller::object::ObjectKey;

@@ -213,7 +213,7 @@ fn the_late_answer_to_a_write_does_not_bring_a_deleted_object_back() {
 fn the_deletion_of_an_object_that_our_write_replaced_removes_and_reports_nothing() {
     let store = Store::default();
     relist(&store, vec![thing("a", "theirs", 1)]);
-    assert!(store.put_written(thing("a", "ours", 10), 0));
+    assert!(store.put_written(thing("a", "ours", 10), store.removals()));
     assert_eq!(reported(store.deleted(&key("a"), 9)), [""; 0]);
     assert_eq!(
         reported(store.applied(Arc::new(thing("a", "ours", 10)))),

@@ -27,7 +27,8 @@ impl Reconciler {
         resource: &Resource,
         attempt: &Attempt,
     ) -> Result<(), ApplyError> {
-        match self.states.blocked(resource, attempt) {
+        let blocker = self.state(resource).blocker(attempt);
+        match blocker {
             Some(it) if it.problem.reason == Reason::RollingOut && self.is_rolled_out(resource) => {
                 Ok(())
             }
@@ -53,7 +54,7 @@ impl Reconciler {
             desired,
             answered,
         };
-        self.states.is_rewritten(resource, &rewritten)
+        self.state(resource).rewritten.contains(&rewritten)
     }
 
     /// The child is as desired. A field conflict is reported until this has lasted long enough.
@@ -120,7 +121,7 @@ impl Reconciler {
         if let Some(problem) = known.clone().filter(|_| cached) {
             return Ok(Some(conflict(problem)));
         }
-        let Some(live) = found(self.caller.get(wanted.location()).await)? else {
+        let Some(live) = found(self.context.caller.get(wanted.location()).await)? else {
             self.repairs(wanted, |repairs, now| {
                 *repairs = Repairs::new(wanted.counted, now);
             });
@@ -128,7 +129,7 @@ impl Reconciler {
         };
         let problem = known.unwrap_or_else(|| {
             let kind = wanted.child.kind.kind;
-            self.metrics.field_conflict(&self.controller, kind);
+            self.context.metrics.field_conflict(&self.controller, kind);
             let manager = self.kind.field_manager;
             let who = field_conflict::describe(&wanted.child.body, &live, manager);
             let message = format!(
@@ -154,11 +155,11 @@ impl Reconciler {
         wanted: Wanted<'_>,
         with: impl FnOnce(&mut Repairs, Instant) -> T,
     ) -> T {
-        let (resource, child) = (wanted.resource, wanted.child);
+        let child = wanted.child;
         let what = Repaired::Child(child.kind, child.name.as_str().into());
-        let key = key_of(resource);
-        self.states
-            .repairs(&key, &resource.uid, (what, wanted.counted), with)
+        let mut state = self.state(wanted.resource);
+        let (repairs, now) = state.repairs(what, wanted.counted);
+        with(repairs, now)
     }
 
     /// Whether a child that is not as desired is changed in a paced rollout; `None` if it waits for one, which

@@ -24,7 +24,8 @@ impl Reconciler {
             children.any(|child| child.kind == kind && child.name == name)
         };
         let optional = self.operator.owns().iter().filter(|owned| owned.optional);
-        let stores = optional.filter_map(|it| Some((it.kind, self.children.store(it.kind)?)));
+        let stores =
+            optional.filter_map(|it| Some((it.kind, self.context.children.store(it.kind)?)));
         let found = stores.flat_map(|(kind, store)| {
             let children = store.indexed(&resource.namespace, &resource.uid);
             children.into_iter().map(move |child| (kind, child))
@@ -53,10 +54,17 @@ impl Reconciler {
             if !is_held {
                 self.check_current(resource).await?;
                 let at = kind.location(key.namespace(), key.name());
-                let deleted = self.caller.delete(at, &meta.uid, meta.resource_version);
+                let deleted = self
+                    .context
+                    .caller
+                    .delete(at, &meta.uid, meta.resource_version);
                 let left: Option<Value> = quartet_http::found(deleted.await)?;
                 is_held =
                     left.is_some_and(|it| it.pointer("/metadata/deletionTimestamp").is_some());
+                // Ahead of the watch event: it does not exist any more.
+                if !is_held && let Some(store) = self.context.children.store(kind) {
+                    store.deleted(key, meta.resource_version);
+                }
                 let (kind, name) = (kind.kind, key.name());
                 info!(
                     child = kind,

@@ -33,7 +33,7 @@ impl Reconciler {
     pub(super) fn claim(&self, wanted: Wanted<'_>) -> Result<Option<Arc<CachedChild>>, ApplyError> {
         let (kind, key, resource) = (wanted.child.kind, wanted.key(), wanted.resource);
         let wanted_by = self.owner(resource);
-        let cached = self.children.cached(kind, &key);
+        let cached = self.context.children.cached(kind, &key);
         let ours = cached.filter(|child| child.owner.is_some());
         if let Some(child) = &ours
             && let Some(owner) = &child.owner
@@ -62,7 +62,7 @@ impl Reconciler {
             wanted.child.kind,
             self.kind.field_manager,
         );
-        let object = self.caller.get(at).await?;
+        let object = self.context.caller.get(at).await?;
         let applied = fingerprint::of_observed(&object, manager, wanted.stamp);
         let owner = Owner::of(&object);
         let is_ours = match &owner {
@@ -122,7 +122,8 @@ impl Reconciler {
         patch: &Value,
     ) -> Result<Value, RequestError> {
         let (manager, patch) = (self.kind.field_manager, patch.to_string());
-        self.caller
+        self.context
+            .caller
             .json_patch(at, Part::Object, manager, &patch)
             .await
     }
@@ -133,18 +134,18 @@ impl Reconciler {
         // In this order: the loss is removed after the resource has left the cache, which may happen
         // concurrently.
         let key = key_of(resource);
-        let lost_a_child = self.states.has_lost_child(&key, &resource.uid);
+        let lost_a_child = self.state(resource).has_lost_child;
         let known = self.resources.get(&key);
         let known = known
             .filter(|known| *known.meta.uid == *resource.uid)
             .ok_or(ApplyError::ResourceGone)?;
         // An earlier leader may have created the child for a later generation than the cached one. A
         // resource that was read since this process leads has no later generation.
-        if !lost_a_child && known.meta.resource_version > self.first_revision.get().await? {
+        if !lost_a_child && known.meta.resource_version > self.context.first_revision.get().await? {
             return Ok(());
         }
         self.check_current(resource).await?;
-        self.states.owner_confirmed(resource);
+        self.state(resource).has_lost_child = false;
         Ok(())
     }
 
@@ -173,15 +174,15 @@ impl Reconciler {
     /// this process leads: the first lists may have come from an outdated API server.
     pub(crate) async fn is_current(&self, ensured: &Ensured) -> Result<bool, RequestError> {
         for Expected { kind, key, .. } in &ensured.expected {
-            let Some(cached) = self.children.cached(kind, key) else {
+            let Some(cached) = self.context.children.cached(kind, key) else {
                 return Ok(false);
             };
             let cached = cached.meta.resource_version;
-            if cached > self.first_revision.get().await? {
+            if cached > self.context.first_revision.get().await? {
                 continue;
             }
             let at = kind.location(key.namespace(), key.name());
-            let found = self.caller.list_one(at).await?;
+            let found = self.context.caller.list_one(at).await?;
             let now = found.pointer("/items/0").and_then(version_of);
             if now != Some(cached) {
                 let (kind, name) = (kind.kind, key.name());
@@ -203,7 +204,7 @@ impl Reconciler {
             namespace: &resource.namespace,
             name: &resource.name,
         };
-        let mut found = self.caller.list_one(at).await?;
+        let mut found = self.context.caller.list_one(at).await?;
         let live = found.pointer_mut("/items/0").map(Value::take);
         let live = live.unwrap_or_default();
         let of = |field: &str| live.pointer(&format!("/metadata/{field}"));
@@ -224,7 +225,9 @@ impl Reconciler {
             child_name = name,
             "adopted from an older operator"
         );
-        self.recorder.record(self.kind, wanted.resource, notice);
+        self.context
+            .recorder
+            .record(self.kind, wanted.resource, notice);
     }
 
     /// Makes the operator the only owner of a list of an owned child in which items of other managers
@@ -235,7 +238,7 @@ impl Reconciler {
         field: &str,
     ) -> Result<Option<u64>, RequestError> {
         let (at, manager) = (wanted.location(), self.kind.field_manager);
-        let object = self.caller.get(at).await?;
+        let object = self.context.caller.get(at).await?;
         let Some(patch) = absorb_list(&object, manager, field) else {
             return Ok(None);
         };

@@ -8,7 +8,7 @@ use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, willing};
 use crate::api::Status;
 use crate::controller::reconcile::Action;
 use crate::controller::reconcile::Blocker;
-use crate::controller::state::{Attempt, ReconcileStates};
+use crate::controller::state::{Attempt, ReconcileStates, key_of};
 use crate::operators::{CONFIG_MAP, DEPLOYMENT, Reason, Resource};
 use quartet_applied::fingerprint;
 
@@ -110,12 +110,13 @@ async fn a_blocked_child_does_not_block_another_of_its_type_with_the_same_body()
     let (one, another) = (attempt("one"), attempt("another"));
     assert_eq!(one.desired, another.desired);
     let states = ReconcileStates::default();
+    let mut state = states.of(&key_of(&resource), "owner");
     let wait = Duration::from_secs(15);
     let blocker = Blocker::expected(Reason::RollingOut, "", wait);
-    states.block(&resource, attempt("one"), &blocker);
-    let blocked = states.blocked(&resource, &one);
+    state.block(attempt("one"), &blocker);
+    let blocked = state.blocker(&one);
     assert_eq!(blocked.map(|it| it.retry), Some(wait));
-    assert!(states.blocked(&resource, &another).is_none());
+    assert!(state.blocker(&another).is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +130,7 @@ async fn an_object_without_an_owner_is_taken_back_only_if_it_was_applied() {
         &json!({"metadata": {"name": "cache", "namespace": "ns"}}),
         2,
     );
-    for (object, requests) in [(made, &[GET, STATUS][..]), (ours, &[GET, APPLY])] {
+    for (object, requests) in [(made, &[GET, STATUS][..]), (ours, &[GET, FORCE])] {
         let read = object.clone();
         let scenario = Scenario::new(move |line, body| match line {
             GET => Some((200, read.clone())),

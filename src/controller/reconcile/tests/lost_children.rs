@@ -35,7 +35,8 @@ fn lose(scenario: &Scenario) {
         .unwrap()
         .deleted(&key, 9);
     assert_eq!(deleted.len(), 1, "it was there");
-    scenario.reconciler.states.note_lost_child(&key, "owner");
+    let states = &scenario.reconciler.states;
+    states.of(&key, "owner").has_lost_child = true;
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,10 +71,11 @@ async fn what_was_lost_is_forgotten_with_the_resource() {
     let scenario = after_a_loss(json!([])).await;
     let key = ObjectKey::new("ns", "cache");
     let states = &scenario.reconciler.states;
-    assert!(states.has_lost_child(&key, "owner"));
-    assert!(!states.has_lost_child(&key, "another of this name"));
+    assert!(states.of(&key, "owner").has_lost_child);
     states.forget(&key, "owner");
-    assert!(!states.has_lost_child(&key, "owner"));
+    assert!(!states.of(&key, "owner").has_lost_child);
+    states.of(&key, "owner").has_lost_child = true;
+    assert!(!states.of(&key, "another of this name").has_lost_child);
 }
 
 #[tokio::test(start_paused = true)]
