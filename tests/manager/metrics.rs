@@ -51,8 +51,6 @@ const NOT_AT_THE_START: [&str; 7] = [
     "leader_election_slowpath",
     "quartet_operator_admission_decisions",
     "quartet_operator_metrics_certificate_not_after_timestamp_seconds",
-    "quartet_operator_rewritten_applies",
-    "quartet_operator_undecodable_objects",
 ];
 
 #[test]
