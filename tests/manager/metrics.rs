@@ -28,14 +28,12 @@ async fn while_the_api_server_is_down_metrics_are_denied_and_the_log_says_why() 
 }
 
 /// Metrics that only exist with --leader-elect or --metrics-secure, or after their first event.
-const NOT_AT_THE_START: [&str; 7] = [
+const NOT_AT_THE_START: [&str; 5] = [
     "leader_election_master_status",
     "leader_election_other_flags",
     "leader_election_slowpath",
     "quartet_operator_admission_decisions",
     "quartet_operator_metrics_certificate_not_after_timestamp_seconds",
-    "quartet_operator_rewritten_applies",
-    "quartet_operator_undecodable_objects",
 ];
 
 #[tokio::test]

@@ -1,12 +1,9 @@
-//! Back-off delays: per object for the work queue, and per stream for the informers. Computes delays;
-//! the callers wait.
-//! Used by `cache` and `queue`.
+//! Back-off delays per object, for the work queue. Computes delays; the caller waits.
+//! Used by `queue`.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
-
-use tokio::time::Instant;
 
 use quartet_http::exponential;
 
@@ -17,17 +14,6 @@ pub const BASE_DELAY: Duration = Duration::from_millis(5);
 /// The longest delay of an object. client-go waits up to 1000 s; a resolved cause would then be noticed
 /// a quarter of an hour later.
 pub const MAX_DELAY: Duration = Duration::from_secs(60);
-
-/// The first delay of a stream: client-go's reflector, `tools/cache/reflector.go`,
-/// `NewReflectorWithOptions`; the same in `kube::runtime::watcher::DefaultBackoff`.
-pub const STREAM_BASE_DELAY: Duration = Duration::from_millis(800);
-
-/// The longest delay of a stream, from the same place.
-pub const STREAM_MAX_DELAY: Duration = Duration::from_secs(30);
-
-/// A stream without an error for this long is healthy again. client-go uses 2 minutes; after two
-/// restarts of the API server, the delay would then be half a minute too long.
-pub const STREAM_HEALED_AFTER: Duration = Duration::from_secs(10);
 
 /// Consecutive failures per object, and the resulting delay: client-go's
 /// `TypedItemExponentialFailureRateLimiter`.
@@ -60,31 +46,6 @@ impl<K: Eq + Hash> ObjectBackoff<K> {
     /// Removes the failures of an object after a success or its deletion.
     pub fn forget(&mut self, key: &K) {
         self.failures.remove(key);
-    }
-}
-
-/// Consecutive errors of one stream, and the delay before it is polled again.
-#[derive(Debug, Default)]
-pub struct StreamBackoff {
-    errors: u32,
-    /// End of the last delay.
-    resumed: Option<Instant>,
-}
-
-impl StreamBackoff {
-    /// Counts an error at `now` and returns the delay: 0.8 s · 2^n, at most 30 s. The upper half is
-    /// random, so that replicas and informers that lost the same API server do not reconnect at the
-    /// same time.
-    pub fn next_delay(&mut self, now: Instant) -> Duration {
-        let healed = |resumed| now.saturating_duration_since(resumed) >= STREAM_HEALED_AFTER;
-        if self.resumed.is_some_and(healed) {
-            self.errors = 0;
-        }
-        let longest = exponential(STREAM_BASE_DELAY, self.errors, STREAM_MAX_DELAY);
-        let delay = longest.mul_f64(0.5 + 0.5 * fastrand::f64());
-        self.errors = self.errors.saturating_add(1);
-        self.resumed = now.checked_add(delay);
-        delay
     }
 }
 
@@ -132,34 +93,5 @@ mod tests {
         backoff.forget(&"a");
         assert!(backoff.failures.is_empty());
         assert_eq!(backoff.next_delay("a"), BASE_DELAY);
-    }
-
-    #[test]
-    fn delays_of_a_stream_double_from_0_8_s_to_30_s_with_a_random_upper_half() {
-        let mut backoff = StreamBackoff::default();
-        let mut now = Instant::now();
-        for longest in [800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000] {
-            let longest = Duration::from_millis(longest);
-            let delay = backoff.next_delay(now);
-            assert!(
-                delay >= longest / 2 && delay <= longest,
-                "{delay:?} of {longest:?}"
-            );
-            now += delay;
-        }
-    }
-
-    #[test]
-    fn a_stream_that_worked_for_ten_seconds_starts_anew() {
-        let mut backoff = StreamBackoff::default();
-        let mut now = Instant::now();
-        for _ in 0..8 {
-            now += backoff.next_delay(now);
-        }
-        now += STREAM_HEALED_AFTER - Duration::from_millis(1);
-        let not_yet = backoff.next_delay(now);
-        assert!(not_yet >= STREAM_MAX_DELAY / 2);
-        now += not_yet + STREAM_HEALED_AFTER;
-        assert!(backoff.next_delay(now) <= STREAM_BASE_DELAY);
     }
 }

@@ -65,20 +65,24 @@ impl Children {
         self.store(kind)?.get(key)
     }
 
-    /// Stores the API server's answer to a write in the cache, ahead of the watch event. Returns the
-    /// fingerprint of the owned fields; `None` if the answer cannot be decoded.
-    pub(crate) fn put_written(&self, kind: ChildKind, answer: &Value) -> Option<Fingerprint> {
-        let child = CachedChild::decode(self.brand, kind, answer).ok()?;
-        let fingerprint = child.fingerprint;
-        self.put_decoded(kind, child);
-        fingerprint
+    /// [`Store::removals`] of a type.
+    pub(crate) fn removals(&self, kind: ChildKind) -> u64 {
+        self.store(kind).map_or(0, |store| store.removals())
     }
 
-    /// As [`Children::put_written`], for a decoded answer.
-    pub(crate) fn put_decoded(&self, kind: ChildKind, answer: CachedChild) {
-        if let Some(store) = self.store(kind) {
-            store.put_written(answer);
-        }
+    /// Stores the API server's answer to a write in the cache, ahead of the watch event; see
+    /// [`Store::put_written`]. Returns the fingerprint of the owned fields; `None` if the answer cannot be
+    /// decoded.
+    pub(crate) fn put_written(
+        &self,
+        kind: ChildKind,
+        answer: &Value,
+        removals: u64,
+    ) -> Option<Fingerprint> {
+        let child = CachedChild::decode(self.brand, kind, answer).ok()?;
+        let fingerprint = child.fingerprint;
+        self.store(kind)?.put_written(child, removals);
+        fingerprint
     }
 
     /// The child with pods, by kind and name.

@@ -4,12 +4,9 @@
 //! All parts stop when one of them ends unexpectedly: a manager without one of them looks alive but
 //! does nothing.
 
-mod resync;
-
 use std::collections::BTreeSet;
 use std::future::ready;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join;
 use futures::{Stream, StreamExt as _};
@@ -17,8 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::watcher::Event;
 use serde_json::Value;
-use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::timeout;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::cached::{CachedChild, CachedPod, CachedResource};
@@ -28,10 +24,9 @@ use crate::cache::store::Store;
 use crate::cache::stored_version;
 use crate::children::Children;
 use crate::clock::Clock;
-use crate::controllers::resync::resync;
 use crate::event::{self, Recorder};
 use crate::event_handlers::{EventHandlers, QueueHandle};
-use crate::metrics::{Metrics, VisitConditions};
+use crate::metrics::Metrics;
 use crate::object::Object;
 use crate::reconcile::worker::{self, Fenced};
 use crate::reconcile::{Context, FirstRevision, Reconciler};
@@ -40,9 +35,6 @@ use quartet_http::Leadership;
 use quartet_versions::Brand;
 use quartet_workload::names::MANAGED_BY_LABEL;
 use quartet_workload::{ChildKind, DEPLOYMENT, Legacy, Operator, Settings, owned_by};
-
-/// Longest wait for pending Events after the last reconcile.
-const LAST_EVENTS: Duration = Duration::from_millis(500);
 
 /// Configuration of the controllers.
 pub struct Options {
@@ -115,15 +107,15 @@ pub async fn run(
     let clock = Arc::clone(&options.clock);
     let (recorder, recorded) = Recorder::new(Arc::clone(&clock), Arc::clone(&options.metrics));
     let mut running = Running {
-        events: tokio::spawn(event::write(
-            recorded,
-            caller.clone(),
-            Arc::clone(&options.metrics),
-        )),
         informers: JoinSet::new(),
         workers: JoinSet::new(),
         stopping: stopping.clone(),
     };
+    let events = event::write(recorded, caller.clone(), Arc::clone(&options.metrics));
+    running.informers.spawn(async move {
+        events.await;
+        "the writer of Events".to_owned()
+    });
     let caller = caller.until(stopping.clone());
     // With cluster-wide permissions, any namespace works.
     let namespace = only_namespace(&options).unwrap_or("default");
@@ -151,32 +143,32 @@ pub async fn run(
             &options,
             controller,
             &handlers,
-            &reconciler,
             &mut running.informers,
         ));
         options
             .metrics
             .controller_started(&name, operator.owns(), options.workers);
-        let visit = visit_conditions(&controller.resources);
-        options.metrics.resources(&name, visit);
-        let looks = resync(
-            Arc::clone(&controller.resources),
-            Arc::clone(&controller.queue),
-        );
-        running.informers.spawn(async move { match looks.await {} });
+        options
+            .metrics
+            .resources(&name, Arc::clone(&controller.resources));
         for _ in 0..options.workers {
             let name = name.clone();
             let begun = until_begun(synced.clone(), options.leadership.clone());
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));
             let (reconciler, stopping) = (Arc::clone(&reconciler), stopping.clone());
             let first_revision = Arc::clone(&context.first_revision);
+            let is_first = running.workers.is_empty();
             running.workers.spawn(async move {
                 if stopping.run_until_cancelled(begun).await.is_none() {
                     return Ok(());
                 }
                 // Before all other requests. Workers wait for the answer only if a child is missing or
                 // becomes ready.
-                let read = stopping.run_until_cancelled(first_revision.read_once());
+                let read = async {
+                    if is_first {
+                        let _unknown_yet = first_revision.get().await;
+                    }
+                };
                 let work = worker::work(name, queue, metrics, stopping.clone(), |key| {
                     let reconciler = Arc::clone(&reconciler);
                     async move { reconciler.reconcile(&key).await }
@@ -185,27 +177,12 @@ pub async fn run(
             });
         }
     }
-
-    // The workers hold the remaining recorders. The writer of Events ends with the last one.
-    drop(context);
     running.until(stop).await
-}
-
-/// Visits the conditions of all cached resources.
-fn visit_conditions(resources: &Arc<Store<CachedResource>>) -> VisitConditions {
-    let resources = Arc::downgrade(resources);
-    Box::new(move |visit| {
-        for resource in resources.upgrade().iter().flat_map(|it| it.snapshot()) {
-            let key = &resource.meta.key;
-            visit(key.namespace(), key.name(), resource.conditions());
-        }
-    })
 }
 
 /// The running parts. None may end before the stop.
 struct Running {
-    /// The writer of Events, which ends after the workers.
-    events: JoinHandle<()>,
+    /// The informers and the writer of Events, with their names.
     informers: JoinSet<String>,
     workers: JoinSet<Result<(), Fenced>>,
     /// Ends the workers, and their reconciles before the next request.
@@ -218,43 +195,24 @@ impl Running {
     /// # Errors
     /// A part ends earlier, or a worker panics.
     async fn until(mut self, stop: impl Future<Output = ()>) -> Result<(), ControllersError> {
-        let ended = tokio::select! {
+        let mut result = tokio::select! {
             Some(ended) = self.informers.join_next() => {
-                ended.map(|kind| format!("the watch of {kind}"))
+                Err(ended.map_or_else(ControllersError::Panicked, ControllersError::Ended))
             }
             Some(ended) = self.workers.join_next() => match ended {
                 Ok(Err(fenced)) => return Err(fenced.into()),
-                ended => ended.map(|_| "a worker".to_owned()),
+                Ok(Ok(())) => Err(ControllersError::Ended("a worker".to_owned())),
+                Err(panic) => Err(ControllersError::Panicked(panic)),
             },
-            ended = &mut self.events => ended.map(|()| "the writer of Events".to_owned()),
-            () = stop => return self.stop().await,
+            () = stop => Ok(()),
         };
-        // The lease can be released when no reconcile runs.
+        // The lease can be released when no reconcile runs. The election reports a loss of leadership.
         self.stopping.cancel();
-        while self.workers.join_next().await.is_some() {}
-        Err(match ended {
-            Ok(part) => ControllersError::Ended(part),
-            Err(panic) => ControllersError::Panicked(panic),
-        })
-    }
-
-    async fn stop(mut self) -> Result<(), ControllersError> {
-        self.stopping.cancel();
-        self.informers.abort_all();
         while let Some(ended) = self.workers.join_next().await {
-            // The election reports a loss of leadership.
-            let _: Result<(), Fenced> = ended.map_err(ControllersError::Panicked)?;
+            let ended = ended.map(|_| ()).map_err(ControllersError::Panicked);
+            result = result.and(ended);
         }
-        // Informers also hold recorders of Events.
-        self.informers.shutdown().await;
-        // Stopping in time is more important than the last Events.
-        match timeout(LAST_EVENTS, &mut self.events).await {
-            Ok(ended) => ended.map_err(ControllersError::Panicked),
-            Err(_elapsed) => {
-                self.events.abort();
-                Ok(())
-            }
-        }
+        result
     }
 }
 
@@ -316,15 +274,11 @@ fn watch_resources(
     options: &Options,
     controller: &QueueHandle,
     handlers: &Arc<EventHandlers>,
-    reconciler: &Arc<Reconciler>,
     informers: &mut JoinSet<String>,
 ) -> Synced {
-    let (handlers, reconciler) = (Arc::clone(handlers), Arc::clone(reconciler));
+    let handlers = Arc::clone(handlers);
     let (kind, store) = (controller.kind, Arc::clone(&controller.resources));
     let handler = move |change: Change<CachedResource>, is_first_list| {
-        if let Change::Deleted(resource) = &change {
-            reconciler.forget(resource);
-        }
         handlers.resource_changed(kind, &change, is_first_list);
     };
     let clients = (options.client.clone(), options.watch_client.clone());
@@ -361,7 +315,8 @@ fn inform<T: Object>(
 ) -> Synced {
     let informer = Informer::new(kind, store, Arc::clone(&options.metrics));
     let synced = informer.synced();
-    informers.spawn(informer.run(stream, decode, handler));
+    let running = informer.run(stream, decode, handler);
+    informers.spawn(async move { format!("the watch of {}", running.await) });
     synced
 }
 

@@ -61,7 +61,10 @@ impl EventHandlers {
             return;
         };
         match change {
-            Change::Deleted(_) => controller.queue.remove(key),
+            Change::Deleted(resource) => {
+                controller.states.forget(key, &resource.meta.uid);
+                controller.queue.remove(key);
+            }
             Change::Updated { old, new } if old.is_semantically_equal(new) => {}
             Change::Added(_) if is_first_list => {
                 controller.queue.add(key.clone(), Priority::Low);
@@ -87,7 +90,7 @@ impl EventHandlers {
             && let Some(known) = controller.resources.get(&key)
             && known.meta.uid == owner.uid
         {
-            controller.states.note_lost_child(&key, &owner.uid);
+            controller.states.of(&key, &owner.uid).has_lost_child = true;
         }
     }
 

@@ -9,6 +9,7 @@ mod conditions;
 mod families;
 mod workqueue;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::metrics::family::Family;
@@ -16,10 +17,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-pub use self::conditions::{ConditionView, VisitConditions};
-pub(super) use self::families::gauge_value;
-use self::families::{Counters, Gauges, Histograms, Labels, Sources, labels};
+pub(crate) use self::conditions::ConditionView;
+use self::families::{Counters, Gauges, Histograms, Labels, Sources, gauge_value, labels};
 pub(crate) use self::workqueue::{Backlog, QueueMetrics, ReadBacklog};
+use crate::cache::cached::CachedResource;
+use crate::cache::store::Store;
 use quartet_http::metric::{registered, shown};
 use quartet_workload::Owned;
 
@@ -64,17 +66,14 @@ pub struct Metrics {
     time: Histograms,
     max_concurrent: Gauges,
     active: Gauges,
-    rewritten: Counters,
     field_conflicts: Counters,
-    paced_rollouts: Gauges,
     watch_errors: Counters,
-    undecodable: Counters,
     events: Counters,
     retries: Counters,
     queue_duration: Histograms,
     work_duration: Histograms,
     queues: Sources<ReadBacklog>,
-    resources: Sources<VisitConditions>,
+    resources: Sources<Arc<Store<CachedResource>>>,
 }
 
 impl Metrics {
@@ -122,30 +121,15 @@ impl Metrics {
                 "controller_runtime_active_workers",
                 "Number of currently used workers per controller",
             ),
-            rewritten: registered(
-                registry,
-                "quartet_operator_rewritten_applies",
-                "Applies after which the API server's answer differed from what was sent",
-            ),
             field_conflicts: registered(
                 registry,
                 "quartet_operator_field_conflicts",
                 "Times that applies of a child were stopped since another writer kept changing it",
             ),
-            paced_rollouts: registered(
-                registry,
-                "quartet_operator_paced_rollouts",
-                "Rollouts of a changed default of the operator that are under way or wait for their turn",
-            ),
             watch_errors: registered(
                 registry,
                 "quartet_operator_watch_errors",
                 "Errors of lists and watches, by HTTP status code or \"transport\"",
-            ),
-            undecodable: registered(
-                registry,
-                "quartet_operator_undecodable_objects",
-                "Object states that a watch delivered and that could not be decoded",
             ),
             events: registered(
                 registry,
@@ -237,23 +221,10 @@ impl Metrics {
         }
     }
 
-    /// Counts an apply whose owned fields differ in the API server's answer: an admission plugin or
-    /// rounding changes a field of a `child` (its kind).
-    pub fn rewritten(&self, controller: &str, child: &str) {
-        let labels = of_child(controller, child);
-        self.rewritten.get_or_create_owned(&labels).inc();
-    }
-
     /// Counts the start of a wait in applies of a `child` (its kind): another writer keeps changing it.
     pub(crate) fn field_conflict(&self, controller: &str, child: &str) {
         let labels = of_child(controller, child);
         self.field_conflicts.get_or_create_owned(&labels).inc();
-    }
-
-    /// The number of rollouts of a changed default in this `state`.
-    pub(crate) fn paced(&self, controller: &str, state: &str) -> Gauge {
-        let labels = labels([("controller", controller), ("state", state)]);
-        self.paced_rollouts.get_or_create_owned(&labels)
     }
 
     /// Counts a failed list or watch of `kind`; `code` is the HTTP status, if any.
@@ -263,12 +234,6 @@ impl Metrics {
         self.watch_errors.get_or_create_owned(&labels).inc();
     }
 
-    /// Counts an object of `kind` from a watch that cannot be decoded.
-    pub(crate) fn undecodable(&self, kind: &str) {
-        let labels = labels([("kind", kind)]);
-        self.undecodable.get_or_create_owned(&labels).inc();
-    }
-
     /// Counts the result of an Event, one of [`EVENT_RESULTS`].
     pub(crate) fn event(&self, result: &str) {
         let labels = labels([("result", result)]);
@@ -276,8 +241,8 @@ impl Metrics {
     }
 
     /// Registers the resources of a controller, whose conditions are read at each scrape.
-    pub fn resources(&self, controller: &str, conditions: VisitConditions) {
-        self.resources.add(controller, conditions);
+    pub(crate) fn resources(&self, controller: &str, resources: Arc<Store<CachedResource>>) {
+        self.resources.add(controller, resources);
     }
 
     /// Metrics of the work queue `name`, whose backlog is read at each scrape.

@@ -16,12 +16,14 @@ use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tracing::warn;
 
 use crate::cache::cached::{CachedResource, Meta};
 use crate::object::ObjectKey;
-use crate::repairs::{Decision, Repairs};
-use crate::state::Repaired;
+use crate::repairs::Decision;
+use crate::state::{Repaired, time_until};
+pub(crate) use apply::error::Blocker;
 use apply::{ApplyError, Ensured};
 pub(crate) use first_revision::FirstRevision;
 use outcome::Outcome;
@@ -30,32 +32,9 @@ use quartet_http::Part;
 use quartet_http::{RequestError, found};
 use quartet_versions::Version;
 use quartet_versions::conversion::{self};
-use quartet_workload::{Child, Desired, Finalized, Reason, Resource, ValidationError, status};
+use quartet_workload::{Child, Desired, Finalized, Resource, ValidationError, status};
 use reconciler::STALE_RETRY;
 pub(crate) use reconciler::{Context, Reconciler};
-
-/// The deletion of a resource during its reconcile: its state is forgotten at the end, also after a panic
-/// or a timeout.
-struct Deletion<'a> {
-    reconciler: &'a Reconciler,
-    cached: &'a CachedResource,
-}
-
-impl Deletion<'_> {
-    fn has_happened(&self) -> bool {
-        let meta = &self.cached.meta;
-        let now = self.reconciler.resources.get(&meta.key);
-        now.is_none_or(|now| now.meta.uid != meta.uid)
-    }
-}
-
-impl Drop for Deletion<'_> {
-    fn drop(&mut self) {
-        if self.has_happened() {
-            self.reconciler.forget(self.cached);
-        }
-    }
-}
 
 impl Reconciler {
     /// Reconciles one resource: applies its children and writes its status.
@@ -67,97 +46,86 @@ impl Reconciler {
             return Ok(Action::AwaitChange);
         };
         let uid = &cached.meta.uid;
-        if let Some(left) = self.states.held(key, uid) {
-            return Ok(Action::Held(left));
+        let held_until = self.states.of(key, uid).held_until;
+        if let Some(left) = held_until.and_then(time_until) {
+            return Ok(Action::RequeueAfter(left));
         }
-        let deletion = Deletion {
-            reconciler: self,
-            cached: &cached,
-        };
-        self.pacer.reconcile_begins(key);
         let next = self.reconcile_as_read(&cached).await;
-        let children = self.children.with_pods(key.namespace(), uid);
-        let is_rolling = children.iter().any(|child| pacing::is_rolling(child));
-        self.pacer.reconcile_ended(key, is_rolling);
+        self.pacer.reconcile_ended(key);
         if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
-            self.states.hold(key, uid, asked);
+            self.states.of(key, uid).held_until = Instant::now().checked_add(asked);
         }
-        if deletion.has_happened() {
+        let now = self.resources.get(key);
+        if now.is_none_or(|now| now.meta.uid != *uid) {
             // A new resource of that name has its own event.
+            self.states.forget(key, uid);
             return next.map(|_| Action::AwaitChange);
         }
         next
     }
 
     async fn reconcile_as_read(&self, cached: &CachedResource) -> Result<Action, Failure> {
-        // A policy may reject it. That is reported, and prevents neither the children nor the status.
-        let stripped = match self.strip_legacy_finalizers(cached).await {
-            // Nothing more may be sent now.
-            Err(error) if error.is_fenced() || error.retry_after().is_some() => {
-                return Err(error.into());
-            }
-            stripped => stripped,
-        };
-        if cached.meta.deleting && self.legacy_finalizer(cached).is_some() {
+        // A policy may reject it. That prevents neither the children nor the status.
+        let stripped = self.strip_legacy_finalizers(cached).await;
+        let has_legacy = self.legacy_finalizer(cached).is_some();
+        let stops = |error: &RequestError| error.is_fenced() || error.retry_after().is_some();
+        if cached.meta.deleting && has_legacy || stripped.as_ref().is_err_and(stops) {
             // The resource may be gone now; otherwise it has a new event.
             return stripped.map(|_| Action::AwaitChange).map_err(Failure::from);
         }
-        let (strip_after, stripped) = match stripped {
-            Ok(strip_after) => (strip_after, None),
-            Err(error) => (None, Some(error)),
-        };
         let read: Value = serde_json::from_str(&cached.spec).unwrap_or_default();
         let version = self.version_of(cached);
         let resource = self.resource(cached, version, &read);
         let (desired, ensured) = self
             .apply_desired(&resource, version, &read, cached.meta.deleting)
             .await;
-        let mut outcome = match (&desired, ensured) {
-            (Ok(children), Some(ensured)) => {
-                if self.becomes_ready(&resource, children)
-                    && let Ok(ensured) = &ensured
-                    && !self.is_current(ensured).await?
-                {
-                    return Ok(Action::RequeueAfter(STALE_RETRY));
-                }
-                match self.outcome(&resource, ensured, stripped) {
-                    Ok(outcome) => outcome,
-                    Err(next) => return Ok(next),
-                }
-            }
-            _ => {
+        if let (Ok(children), Some(Ok(ensured))) = (&desired, &ensured)
+            && self.becomes_ready(&resource, children)
+            && !self.is_current(ensured).await?
+        {
+            return Ok(Action::RequeueAfter(STALE_RETRY));
+        }
+        let mut outcome = match ensured.map(|ensured| self.outcome(&resource, ensured)) {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(next)) => return Ok(next),
+            None => {
                 // Nothing is applied, so an earlier failure does not last.
-                self.states.unconfirmed(&resource, None);
+                self.state(&resource).unconfirmed(None);
                 let refused = desired.as_ref().err().filter(|_| resource.paused.is_none());
                 Outcome {
                     problem: refused.map(ValidationError::problem),
-                    failure: stripped,
                     ..Outcome::default()
                 }
             }
         };
-        let strip_after = strip_after.into_iter();
-        outcome.requeue_after = strip_after.chain(outcome.requeue_after).min();
         let is_degraded = outcome.problem.is_some();
-        // A failed request does not show that the problem of the stored status is over.
-        let unconfirmed = outcome.unconfirmed.as_ref();
-        let has_failed = unconfirmed.is_some_and(|it| it.reason == Reason::ApplyFailed);
-        let keeps_status = has_failed && is_told_degraded(&resource);
+        // A failed request does not show that an earlier problem is over.
+        let is_told = outcome::told_problem(&resource).is_some();
+        let keeps_status = outcome.failure.is_some() && !is_degraded && is_told;
+        let strip_after = stripped.as_ref().ok().copied().flatten();
+        let mut failure = outcome.failure.take().or(stripped.err());
         // During a `Retry-After`, the only status that is written is that of a degraded resource.
-        let is_last = |error: &mut RequestError| {
-            error.is_fenced() || (!is_degraded && (keeps_status || error.retry_after().is_some()))
+        let is_last = |error: &RequestError| {
+            error.is_fenced() || !is_degraded && (keeps_status || error.retry_after().is_some())
         };
-        if let Some(error) = outcome.failure.take_if(is_last) {
-            return Err(Failure {
-                error,
-                requeue_after: outcome.requeue_after,
-            });
+        let mut status_after = None;
+        if !failure.as_ref().is_some_and(is_last) {
+            let at = self.location(cached, &resource.api_version);
+            let written = self.write_status_if_due(at, cached, (&resource, &desired), &outcome);
+            match written.await {
+                Ok(after) => status_after = after,
+                Err(error) => failure = Some(error),
+            }
         }
-        let at = self.location(cached, &resource.api_version);
-        let written = self
-            .write_status_if_due(at, cached, (&resource, &desired), &outcome)
-            .await;
-        outcome.into_result(written)
+        let requeue_after = [strip_after, outcome.requeue_after, status_after];
+        let requeue_after = requeue_after.into_iter().flatten().min();
+        match failure {
+            Some(error) => Err(Failure {
+                error,
+                requeue_after,
+            }),
+            None => Ok(requeue_after.map_or(Action::AwaitChange, Action::RequeueAfter)),
+        }
     }
 
     /// Computes the desired children and applies them, unless the resource is paused or being deleted, or its
@@ -172,7 +140,7 @@ impl Reconciler {
         // First in the version that was read, so that errors name its fields, and again in the hub
         // version.
         let desired = match version.validate(read) {
-            Ok(()) => self.operator.desired(resource, &self.settings),
+            Ok(()) => self.operator.desired(resource, &self.context.settings),
             Err(error) => Err(ValidationError::Invalid(vec![error])),
         };
         let ensured = match &desired {
@@ -196,13 +164,6 @@ impl Reconciler {
         !is_told && is_rolled_out()
     }
 
-    /// Releases the state of a resource that is deleted.
-    pub(crate) fn forget(&self, resource: &CachedResource) {
-        let (key, uid) = (&resource.meta.key, &resource.meta.uid);
-        self.pacer.forget(key);
-        self.states.forget(key, uid);
-    }
-
     /// The resource with the spec of the hub version, whichever version was `read`.
     fn resource(&self, cached: &CachedResource, version: &Version, read: &Value) -> Resource {
         let annotations = cached
@@ -224,7 +185,7 @@ impl Reconciler {
 
     /// The finalizer of an older operator and its index, if the resource has it.
     fn legacy_finalizer(&self, cached: &CachedResource) -> Option<(&'static str, usize)> {
-        let legacy = (self.legacy.finalizer)(self.kind)?;
+        let legacy = (self.context.legacy.finalizer)(self.kind)?;
         let index = cached.finalizers.iter().position(|it| **it == *legacy)?;
         Some((legacy, index))
     }
@@ -245,43 +206,35 @@ impl Reconciler {
                 spec: &cached.spec,
                 is_deleting: *deleting,
             };
-            (self.legacy.removal)(name, finalized)
+            (self.context.legacy.removal)(name, finalized)
         });
         let Some(operations) = removal else {
             return Ok(None);
         };
         let key = &cached.meta.key;
-        let what = || (Repaired::Finalizers, 0);
-        if !deleting {
-            match self.states.repairs(key, uid, what(), Repairs::next) {
-                Decision::Apply => {}
-                Decision::Wait(_, left) => return Ok(Some(left)),
-                Decision::Investigate(left) => {
-                    warn!("another operator keeps setting its finalizer on this resource; stop it");
-                    return Ok(Some(left));
-                }
-            }
+        let next = self
+            .states
+            .of(key, uid)
+            .next_repair(Repaired::Finalizers, 0);
+        if let Decision::Wait(_, left) = next
+            && !deleting
+        {
+            warn!("another operator keeps setting its finalizer on this resource; stop it");
+            return Ok(Some(left));
         }
         let manager = self.kind.field_manager;
         let api_version = self.kind.api_version(version);
         let at = self.location(cached, &api_version);
         let patched = self
+            .context
             .caller
             .json_patch(at, Part::Object, manager, &operations);
         let patched: Option<IgnoredAny> = found(patched.await)?;
         if patched.is_some() {
-            self.states.repairs(key, uid, what(), Repairs::applied);
+            self.states.of(key, uid).repaired(Repaired::Finalizers, 0);
         }
         Ok(None)
     }
-}
-
-/// Whether the stored status says that this generation is degraded.
-fn is_told_degraded(resource: &Resource) -> bool {
-    let degraded = status::condition(&resource.status, status::DEGRADED);
-    degraded.is_some_and(|it| {
-        it.status == "True" && it.observed_generation == Some(resource.generation)
-    })
 }
 
 #[cfg(test)]

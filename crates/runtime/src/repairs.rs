@@ -13,9 +13,7 @@ use quartet_workload::Problem;
 pub(crate) enum Decision {
     /// Apply it.
     Apply,
-    /// A wait starts: report it once. Later decisions repeat the problem of [`Repairs::conflict`].
-    Investigate(Duration),
-    /// Wait, and report this problem.
+    /// Wait, and report the problem of [`Repairs::conflict`], if it is known.
     Wait(Option<Problem>, Duration),
 }
 
@@ -91,7 +89,8 @@ impl Repairs {
         self.waits = self.waits.saturating_add(1);
         self.until = now.checked_add(wait);
         self.applies = 0;
-        Decision::Investigate(wait)
+        self.problem = None;
+        Decision::Wait(None, wait)
     }
 
     /// Records the problem of a conflict.
@@ -154,8 +153,8 @@ mod tests {
                     repairs.applied(*now);
                     applies += 1;
                 }
-                Decision::Wait(..) => panic!("a wait that did not start"),
-                Decision::Investigate(left) => {
+                Decision::Wait(known, left) => {
+                    assert_eq!(known, None, "each wait is investigated");
                     assert_eq!(repairs.next(*now), Decision::Wait(None, left));
                     seen.push(left.as_secs());
                     *now += left;
@@ -212,6 +211,6 @@ mod tests {
             repairs.applied(now);
             assert_eq!(repairs.recent_conflict(now), None);
         }
-        assert!(matches!(repairs.next(now), Decision::Investigate(_)));
+        assert!(matches!(repairs.next(now), Decision::Wait(None, _)));
     }
 }

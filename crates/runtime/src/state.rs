@@ -1,22 +1,19 @@
 //! State of a resource between two reconciles that the caches cannot hold: a pending status, the
-//! back-off from a blocker, a lost child. An entry exists only while it holds
-//! something, and is removed with its resource. No I/O.
+//! back-off from a blocker, a lost child. An entry is removed with its resource. No I/O.
 //! Used by `event_handlers` and `reconcile`.
-
-pub(crate) mod debounce;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use crate::cache::cached::Owner;
 use crate::object::ObjectKey;
-use crate::repairs::Repairs;
-use crate::state::debounce::StatusDebounce;
+use crate::reconcile::Blocker;
+use crate::repairs::{Decision, Repairs};
 use quartet_applied::fingerprint::Fingerprint;
-use quartet_workload::{Child, ChildKind, Observed, Problem, Reason, Resource};
+use quartet_workload::{ChildKind, Reason, Resource};
 
 /// Retry interval of an external blocker (a name or port that is taken, a quota); ± 20 %, so that
 /// many of them do not retry at once.
@@ -26,8 +23,12 @@ const BLOCKED_RETRY: Duration = Duration::from_secs(15);
 const FREQUENT_ATTEMPTS: u32 = 5;
 /// The mean of 60 and 90 s.
 const RARE_RETRY: Duration = Duration::from_secs(75);
-/// How long a problem is reported while the next attempt waits for other rollouts: its cause may be gone.
-const ATTEMPT_KEPT: Duration = Duration::from_secs(1800);
+/// During a rollout, a written status is soon outdated: it is written when it has not changed for this time.
+/// See decision 0005.
+const QUIET: Duration = Duration::from_millis(500);
+/// Maximum delay of the write: within 5 s of the creation of the children, including the delay of a busy
+/// queue.
+const LONGEST: Duration = Duration::from_secs(4);
 
 /// The states of all resources of one kind.
 #[derive(Debug, Default)]
@@ -36,33 +37,33 @@ pub(crate) struct ReconcileStates {
 }
 
 #[derive(Debug, Default)]
-struct ReconcileState {
+pub(crate) struct ReconcileState {
     /// UID of the resource. A later one of the same name starts with an empty state.
     uid: Box<str>,
     /// Applies that the API server changed on admission, and the results. The same body is not
     /// sent again while the result is unchanged.
-    rewritten: Vec<ServerMutated>,
+    pub(crate) rewritten: Vec<ServerMutated>,
     /// Recent repairs of what another writer may keep changing.
     repairs: HashMap<Repaired, Repairs>,
     /// A status that differs from the stored one and has not been written.
-    pending: Option<StatusDebounce>,
+    pub(crate) pending: Option<PendingStatus>,
     /// The resource has lost a child: a user deleted the child, or the resource was deleted and the
     /// garbage collector was faster than this watch. A child that is created for a deleted owner is
     /// deleted at once, and would be created again while the watch lags. So the resource is read from
     /// the API server before a missing child is created.
-    has_lost_child: bool,
+    pub(crate) has_lost_child: bool,
     /// The blocked child. No request is sent for it before its retry, whatever event enqueues the
     /// resource.
-    blocked: Option<Box<Blocked>>,
+    pub(crate) blocked: Option<Blocked>,
     /// Why a child is not confirmed, and since when.
     unconfirmed: Option<(Reason, Instant)>,
     /// The end of the API server's `Retry-After`.
-    held_until: Option<Instant>,
+    pub(crate) held_until: Option<Instant>,
 }
 
 /// An attempt that failed, and its blocker.
 #[derive(Debug)]
-struct Blocked {
+pub(crate) struct Blocked {
     attempt: Attempt,
     blocker: Blocker,
     until: Instant,
@@ -81,15 +82,14 @@ pub(crate) enum Repaired {
     Finalizers,
 }
 
-/// What blocks a child.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Blocker {
-    /// An external cause.
-    Problem(Problem),
-    /// The rollout of the Deployment beside it.
-    Rollout,
-    /// A cause that usually ends.
-    Failing(Problem),
+/// A status that differs from the stored one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PendingStatus {
+    /// Since when it differs.
+    since: Instant,
+    /// Since when its content is this.
+    moved: Instant,
+    content: u64,
 }
 
 /// The inputs of an attempt to apply a child. Another attempt with the same inputs would fail the
@@ -126,155 +126,18 @@ pub(crate) struct ServerMutated {
 }
 
 impl ReconcileStates {
-    /// Records the API server's changes to the last apply of a child; `None` if there were none.
-    pub(crate) fn applied(
-        &self,
-        resource: &Resource,
-        child: &Child,
-        rewritten: Option<ServerMutated>,
-    ) {
-        self.change(resource, |state| {
-            let is_other = |it: &ServerMutated| it.kind != child.kind || *it.name != *child.name;
-            state.rewritten.retain(is_other);
-            state.rewritten.extend(rewritten);
-        });
-    }
-
-    /// Calls `with` with the repairs of `what` to the state `desired`, and the current time. Another desired
-    /// state starts a new count.
-    pub(crate) fn repairs<T>(
-        &self,
-        key: &ObjectKey,
-        uid: &str,
-        (what, desired): (Repaired, u64),
-        with: impl FnOnce(&mut Repairs, Instant) -> T,
-    ) -> T {
-        let now = Instant::now();
-        self.change_of(key, uid, |state| {
-            let repairs = state.repairs.entry(what);
-            let repairs = repairs.or_insert_with(|| Repairs::new(desired, now));
-            if repairs.desired != desired {
-                *repairs = Repairs::new(desired, now);
+    /// The state of the resource `uid`. Others wait until it is dropped.
+    pub(crate) fn of(&self, key: &ObjectKey, uid: &str) -> MappedMutexGuard<'_, ReconcileState> {
+        MutexGuard::map(self.by_resource.lock(), |states| {
+            let state = states.entry(key.clone()).or_default();
+            if *state.uid != *uid {
+                *state = ReconcileState {
+                    uid: uid.into(),
+                    ..ReconcileState::default()
+                };
             }
-            with(repairs, now)
+            state
         })
-    }
-
-    /// Whether the last apply of the child had this body and this result.
-    pub(crate) fn is_rewritten(&self, resource: &Resource, rewritten: &ServerMutated) -> bool {
-        let is_rewritten = |state: &ReconcileState| state.rewritten.contains(rewritten);
-        self.read(&key_of(resource), &resource.uid, is_rewritten)
-    }
-
-    /// The blocker of the last attempt with the same inputs, and the time until the next one; zero if it is
-    /// due. It is forgotten [`ATTEMPT_KEPT`] later.
-    pub(crate) fn blocked(
-        &self,
-        resource: &Resource,
-        attempt: &Attempt,
-    ) -> Option<(Blocker, Duration)> {
-        self.read(&key_of(resource), &resource.uid, |state| {
-            let blocked = state.blocked.as_deref();
-            let is_known = |it: &&Blocked| {
-                it.attempt == *attempt && time_until(it.until + ATTEMPT_KEPT).is_some()
-            };
-            let blocked = blocked.filter(is_known)?;
-            let wait = time_until(blocked.until).unwrap_or_default();
-            Some((blocked.blocker.clone(), wait))
-        })
-    }
-
-    /// Records the blocker of an attempt, and the time until the next one: at least a minute after
-    /// [`FREQUENT_ATTEMPTS`].
-    pub(crate) fn block(
-        &self,
-        resource: &Resource,
-        attempt: Attempt,
-        blocker: Blocker,
-        wait: Duration,
-    ) {
-        self.change(resource, |state| {
-            let before = state.blocked.take().filter(|it| it.attempt == attempt);
-            let failures = before.map_or(0, |it| it.failures).saturating_add(1);
-            let wait = match failures < FREQUENT_ATTEMPTS {
-                true => wait,
-                false => jittered(RARE_RETRY),
-            };
-            let until = Instant::now() + wait;
-            state.blocked = Some(Box::new(Blocked {
-                attempt,
-                blocker,
-                until,
-                failures,
-            }));
-        });
-    }
-
-    /// Records that no child is blocked.
-    pub(crate) fn unblock(&self, resource: &Resource) {
-        self.change(resource, |state| state.blocked = None);
-    }
-
-    /// Records that the status differs from the stored one. Returns the delay of the write, `None` if it is
-    /// due.
-    pub(crate) fn status_differs(
-        &self,
-        resource: &Resource,
-        observed: Observed,
-        is_at_rest: bool,
-    ) -> Option<Duration> {
-        let now = Instant::now();
-        self.change(resource, |state| {
-            let pending = state
-                .pending
-                .get_or_insert_with(|| StatusDebounce::new(now));
-            pending.wait(observed, is_at_rest, now)
-        })
-    }
-
-    /// Records that the stored status is up to date.
-    pub(crate) fn status_is_written(&self, resource: &Resource) {
-        self.change(resource, |state| state.pending = None);
-    }
-
-    /// Records that the resource `uid`, which is in the cache, has lost a child.
-    pub(crate) fn note_lost_child(&self, key: &ObjectKey, uid: &str) {
-        self.change_of(key, uid, |state| state.has_lost_child = true);
-    }
-
-    /// Whether the resource has lost a child, and has not been read since.
-    pub(crate) fn has_lost_child(&self, key: &ObjectKey, uid: &str) -> bool {
-        self.read(key, uid, |state| state.has_lost_child)
-    }
-
-    /// Records that the resource exists, so that its children may be created.
-    pub(crate) fn owner_confirmed(&self, resource: &Resource) {
-        self.change(resource, |state| state.has_lost_child = false);
-    }
-
-    /// Records why the children are not confirmed, `None` if they are. Returns how long that reason has
-    /// lasted.
-    pub(crate) fn unconfirmed(&self, resource: &Resource, why: Option<Reason>) -> Duration {
-        let now = Instant::now();
-        self.change(resource, |state| {
-            let since = state.unconfirmed.filter(|(reason, _)| Some(*reason) == why);
-            state.unconfirmed = why.map(|why| since.unwrap_or((why, now)));
-            since.map_or(Duration::ZERO, |(_, since)| {
-                now.saturating_duration_since(since)
-            })
-        })
-    }
-
-    /// Records a `Retry-After` of the API server.
-    pub(crate) fn hold(&self, key: &ObjectKey, uid: &str, wait: Duration) {
-        self.change_of(key, uid, |state| {
-            state.held_until = Instant::now().checked_add(wait);
-        });
-    }
-
-    /// The remaining time of the `Retry-After`.
-    pub(crate) fn held(&self, key: &ObjectKey, uid: &str) -> Option<Duration> {
-        self.read(key, uid, |state| time_until(state.held_until?))
     }
 
     /// The resource `uid` was deleted.
@@ -284,59 +147,88 @@ impl ReconcileStates {
             states.remove(key);
         }
     }
-
-    /// What `read` returns for the state of the resource, or the default if it has none.
-    fn read<T: Default>(
-        &self,
-        key: &ObjectKey,
-        uid: &str,
-        read: impl FnOnce(&ReconcileState) -> T,
-    ) -> T {
-        let states = self.by_resource.lock();
-        let state = states.get(key).filter(|state| *state.uid == *uid);
-        state.map(read).unwrap_or_default()
-    }
-
-    fn change<T>(&self, resource: &Resource, change: impl FnOnce(&mut ReconcileState) -> T) -> T {
-        self.change_of(&key_of(resource), &resource.uid, change)
-    }
-
-    fn change_of<T>(
-        &self,
-        key: &ObjectKey,
-        uid: &str,
-        change: impl FnOnce(&mut ReconcileState) -> T,
-    ) -> T {
-        let mut states = self.by_resource.lock();
-        let state = states.entry(key.clone()).or_default();
-        if *state.uid != *uid {
-            *state = ReconcileState {
-                uid: uid.into(),
-                ..ReconcileState::default()
-            };
-        }
-        let result = change(state);
-        if state.is_empty(Instant::now()) {
-            states.remove(key);
-        }
-        result
-    }
 }
 
 impl ReconcileState {
-    fn is_empty(&self, now: Instant) -> bool {
-        self.rewritten.is_empty()
-            && self.repairs.values().all(|repairs| repairs.is_over(now))
-            && self.pending.is_none()
-            && !self.has_lost_child
-            && self.blocked.is_none()
-            && self.unconfirmed.is_none()
-            && self.held_until.is_none_or(|until| until <= now)
+    /// The repairs of `what` to the state `desired`, and the current time. Another desired state starts a new
+    /// count.
+    pub(crate) fn repairs(&mut self, what: Repaired, desired: u64) -> (&mut Repairs, Instant) {
+        let now = Instant::now();
+        let new = || Repairs::new(desired, now);
+        let repairs = self.repairs.entry(what).or_insert_with(new);
+        if repairs.desired != desired {
+            *repairs = new();
+        }
+        (repairs, now)
+    }
+
+    /// What to do about an object that is not as `desired`.
+    pub(crate) fn next_repair(&mut self, what: Repaired, desired: u64) -> Decision {
+        let (repairs, now) = self.repairs(what, desired);
+        repairs.next(now)
+    }
+
+    /// Counts a write of the state `desired` to an existing object.
+    pub(crate) fn repaired(&mut self, what: Repaired, desired: u64) {
+        let (repairs, now) = self.repairs(what, desired);
+        repairs.applied(now);
+    }
+
+    /// The blocker of the last attempt with the same inputs, until the next one is due.
+    pub(crate) fn blocker(&self, attempt: &Attempt) -> Option<Blocker> {
+        let blocked = self.blocked.as_ref().filter(|it| it.attempt == *attempt)?;
+        Some(Blocker {
+            retry: time_until(blocked.until)?,
+            ..blocked.blocker.clone()
+        })
+    }
+
+    /// Records the blocker of an attempt. The next one follows at the earliest after its retry, and a minute
+    /// after [`FREQUENT_ATTEMPTS`].
+    pub(crate) fn block(&mut self, attempt: Attempt, blocker: &Blocker) {
+        let before = self.blocked.take().filter(|it| it.attempt == attempt);
+        let failures = before.map_or(0, |it| it.failures).saturating_add(1);
+        let wait = match failures < FREQUENT_ATTEMPTS {
+            true => blocker.retry,
+            false => jittered(RARE_RETRY),
+        };
+        self.blocked = Some(Blocked {
+            attempt,
+            blocker: blocker.clone(),
+            until: Instant::now() + wait,
+            failures,
+        });
+    }
+
+    /// Records that the status differs from the stored one, with this hash of its `content`. Returns the delay
+    /// of the write, if the children are not at rest; zero if it is due.
+    pub(crate) fn status_differs(&mut self, content: u64) -> Duration {
+        let now = Instant::now();
+        let since = self.pending.map_or(now, |pending| pending.since);
+        let unmoved = self.pending.filter(|it| it.content == content);
+        let moved = unmoved.map_or(now, |pending| pending.moved);
+        self.pending = Some(PendingStatus {
+            since,
+            moved,
+            content,
+        });
+        let due = (since + LONGEST).min(moved + QUIET);
+        due.saturating_duration_since(now)
+    }
+
+    /// Records why the children are not confirmed, `None` if they are. Returns how long that reason has
+    /// lasted.
+    pub(crate) fn unconfirmed(&mut self, why: Option<Reason>) -> Duration {
+        let now = Instant::now();
+        let since = self.unconfirmed.filter(|(reason, _)| Some(*reason) == why);
+        let since = since.map_or(now, |(_, since)| since);
+        self.unconfirmed = why.map(|why| (why, since));
+        now.saturating_duration_since(since)
     }
 }
 
 /// The time until `then`; `None` if that is over.
-fn time_until(then: Instant) -> Option<Duration> {
+pub(crate) fn time_until(then: Instant) -> Option<Duration> {
     let left = then.checked_duration_since(Instant::now())?;
     (!left.is_zero()).then_some(left)
 }

@@ -6,9 +6,6 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::APPLICATION;
-use crate::tests::workload::kinds;
-use quartet_runtime::Metrics;
-use quartet_runtime::metrics::{ConditionView, VisitConditions};
 
 async fn status(served: &Arc<Served>) -> (StatusCode, Response) {
     let response = scrape(State(Arc::clone(served)), HeaderMap::new()).await;
@@ -25,32 +22,6 @@ async fn answers_that_nobody_reads_have_a_limit_and_the_next_scrape_waits() {
     assert!(timeout(Duration::from_secs(60), &mut third).await.is_err());
     drop(held);
     assert_eq!(third.await.0, StatusCode::OK);
-}
-
-/// `SCRAPE_BYTES` leaves 200 KB for all other series.
-#[test]
-fn the_named_conditions_of_every_kind_fit_with_the_longest_names() {
-    let mut registry = registry(&APPLICATION);
-    let metrics = Metrics::register(&mut registry);
-    for kind in kinds() {
-        let visit_all: VisitConditions = Box::new(|visit| {
-            for number in 0..500 {
-                let problem = ConditionView {
-                    type_: "Degraded".to_owned(),
-                    status: "True".to_owned(),
-                    reason: "MinimumReplicasUnavailable".to_owned(),
-                };
-                let name = format!("{number:0>253}");
-                visit(&"n".repeat(63), &name, vec![problem]);
-            }
-        });
-        metrics.resources(&kind.controller_name(), visit_all);
-    }
-    let mut text = String::new();
-    encode(&mut text, &registry).unwrap();
-    let named = text.matches("\nquartet_operator_resource_condition{");
-    assert_eq!(named.count(), kinds().len() * 500);
-    assert!(text.len() + 200_000 <= SCRAPE_BYTES, "{}", text.len());
 }
 
 #[test]

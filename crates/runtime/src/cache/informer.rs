@@ -2,7 +2,6 @@
 //! `kube::runtime::watcher`, waits after errors, and updates the store. Independent of kinds and
 //! queues.
 
-use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,16 +12,14 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::{Instant, interval, sleep};
+use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
-use crate::backoff::StreamBackoff;
 use crate::cache::decode::{Received, WatchItem};
-pub use crate::cache::store::Change;
-use crate::cache::store::{MAX_ANSWER_DELAY, Store};
+pub use crate::cache::store::{Change, Store};
 use crate::metrics::Metrics;
-use crate::object::{Object, ObjectKey};
-use quartet_http::relisting;
+use crate::object::Object;
+use quartet_http::{exponential, relisting};
 
 /// Objects per page of a list. With client-go's 500 (`pager.defaultPageSize`), the first lists of 1000
 /// resources leave 3 MiB more in the allocator.
@@ -40,11 +37,16 @@ pub const WATCH_SECONDS: u32 = 50;
 /// Poll interval for a kind whose CRD is not installed.
 const ABSENT_POLL: Duration = Duration::from_secs(3);
 
-/// The longest `Retry-After` that is respected; API servers send one or two seconds.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
+/// The first delay after an error: client-go's reflector, `tools/cache/reflector.go`,
+/// `NewReflectorWithOptions`; the same in `kube::runtime::watcher::DefaultBackoff`.
+const BASE_DELAY: Duration = Duration::from_millis(800);
 
-/// How long the watch may take to report an own write, and how often this is checked after a list.
-const SWEEP_EVERY: Duration = Duration::from_secs(10);
+/// The longest delay after an error. API servers send a `Retry-After` of one or two seconds.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+
+/// A stream without an error for this long is healthy again. client-go uses 2 minutes; after two
+/// restarts of the API server, the delay would then be half a minute too long.
+const HEALED_AFTER: Duration = Duration::from_secs(10);
 
 /// Whether an informer has its first list.
 pub type Synced = watch::Receiver<bool>;
@@ -57,8 +59,6 @@ pub struct Informer<T> {
     metrics: Arc<Metrics>,
     /// Becomes true once; a receiver gets an error when the informer is dropped.
     synced: watch::Sender<bool>,
-    /// Resource versions of undecodable objects that were logged already.
-    undecodable: HashMap<ObjectKey, Option<u64>>,
 }
 
 impl<T: Object> Informer<T> {
@@ -70,7 +70,6 @@ impl<T: Object> Informer<T> {
             store,
             metrics,
             synced,
-            undecodable: HashMap::new(),
         }
     }
 
@@ -83,33 +82,16 @@ impl<T: Object> Informer<T> {
     /// each change after the store has it; the flag is true for changes of the first list. `decode` makes the
     /// cached form of an object. Returns the kind when the stream ends.
     pub async fn run(
-        mut self,
+        self,
         stream: impl Stream<Item = WatchItem>,
         decode: impl Fn(&Value) -> Result<T, String>,
         mut handler: impl FnMut(Change<T>, bool),
     ) -> String {
         let mut stream = pin!(stream);
         let mut waits = Waits::default();
-        // `Store::drop_unconfirmed` is due several times after each list, and then no more, so that an
-        // idle informer does not wake up.
-        let (mut sweep, mut sweeps_left) = (interval(SWEEP_EVERY), 0);
-        loop {
-            let next = tokio::select! {
-                biased;
-                next = stream.next() => next,
-                _ = sweep.tick(), if sweeps_left > 0 => {
-                    sweeps_left -= 1;
-                    let now = Instant::now();
-                    let before = now.checked_sub(SWEEP_EVERY).unwrap_or(now);
-                    for change in self.store.drop_unconfirmed(before) {
-                        handler(change, false);
-                    }
-                    continue;
-                }
-            };
+        while let Some(next) = stream.next().await {
             match next {
-                None => return self.kind,
-                Some(Ok(event)) => {
+                Ok(event) => {
                     let is_list = matches!(event, Event::InitDone);
                     let is_first_list = is_list && !*self.synced.borrow();
                     for change in self.take(event, &decode) {
@@ -117,22 +99,18 @@ impl<T: Object> Informer<T> {
                     }
                     if is_list {
                         self.synced.send_replace(true);
-                        // Enough for a write whose answer arrived at the last moment.
-                        sweeps_left = MAX_ANSWER_DELAY.as_secs() / SWEEP_EVERY.as_secs() + 2;
-                        sweep.reset();
                         if std::mem::take(&mut waits.is_absent) {
                             info!(kind = self.kind, "the kind is installed now");
                         }
                     }
                 }
-                Some(Err(error)) => {
+                Err(error) => {
                     let delay = self.wait(&error, &mut waits);
                     sleep(delay).await;
-                    // After an interruption, the watch may not have reported earlier writes yet.
-                    sweep.reset();
                 }
             }
         }
+        self.kind
     }
 
     /// Counts and logs an error; returns the delay before the stream is polled again.
@@ -144,40 +122,40 @@ impl<T: Object> Informer<T> {
             debug!(kind, %error, "waiting for the Retry-After of the API server");
             return delay;
         }
-        match code {
+        let now = Instant::now();
+        let healed = |resumed| now.saturating_duration_since(resumed) >= HEALED_AFTER;
+        if waits.resumed.is_some_and(healed) {
+            (waits.errors, waits.expiries) = (0, 0);
+        }
+        let errors = match code {
             Some(404) => {
                 if !std::mem::replace(&mut waits.is_absent, true) {
                     info!(kind, "the kind is not installed; waiting for it");
                 }
-                ABSENT_POLL
+                return ABSENT_POLL;
             }
-            Some(410) => {
-                // The watcher lists again by itself.
-                let delay = waits.expiries.next_delay(Instant::now());
-                let milliseconds = delay.as_millis();
-                debug!(
-                    kind,
-                    milliseconds, "the version of the watch is too old; listing again"
-                );
-                delay
-            }
-            _ => {
-                let delay = waits.errors.next_delay(Instant::now());
-                let milliseconds = delay.as_millis();
-                warn!(kind, %error, milliseconds, "the watch failed; retrying");
-                delay
-            }
-        }
+            // The watcher lists again by itself.
+            Some(410) => &mut waits.expiries,
+            _ => &mut waits.errors,
+        };
+        // The upper half is random, so that informers that lost the same API server do not reconnect at the
+        // same time.
+        let longest = exponential(BASE_DELAY, *errors, LONGEST_DELAY);
+        let delay = longest.mul_f64(0.5 + 0.5 * fastrand::f64());
+        *errors = errors.saturating_add(1);
+        waits.resumed = Some(now + delay);
+        let milliseconds = delay.as_millis();
+        warn!(kind, %error, milliseconds, "the watch failed; retrying");
+        delay
     }
 
     fn take(
-        &mut self,
+        &self,
         event: Event<Received>,
         decode: impl Fn(&Value) -> Result<T, String>,
     ) -> Vec<Change<T>> {
         match event {
             Event::Init => {
-                self.undecodable.clear();
                 self.store.begin_relist();
                 Vec::new()
             }
@@ -194,49 +172,41 @@ impl<T: Object> Informer<T> {
                 object.map_or_else(Vec::new, |object| self.store.applied(object))
             }
             Event::Delete(received) => {
-                let key = received.key();
-                self.undecodable.remove(&key);
                 let version = received.resource_version().unwrap_or(u64::MAX);
-                self.store.deleted(&key, received.uid(), version)
+                self.store.deleted(&received.key(), version)
             }
         }
     }
 
-    /// The cached form; `None` if it cannot be decoded: counted each time, logged once per version and
-    /// list. Its last known state stays in the store.
+    /// The cached form; `None` if it cannot be decoded, which is logged. Its last known state
+    /// stays in the store.
     fn decode(
-        &mut self,
+        &self,
         received: &Received,
         decode: impl Fn(&Value) -> Result<T, String>,
     ) -> Option<Arc<T>> {
-        let (key, version) = (received.key(), received.resource_version());
-        let error = match received.object().and_then(|object| decode(&object)) {
-            Ok(decoded) => {
-                self.undecodable.remove(&key);
-                return Some(Arc::new(decoded));
-            }
-            Err(error) => error,
-        };
-        self.metrics.undecodable(&self.kind);
-        let (kind, namespace, name) = (&self.kind, key.namespace(), key.name());
-        if self.undecodable.get(&key) != Some(&version) {
+        let decoded = received.object().and_then(|object| decode(&object));
+        if let Err(error) = &decoded {
+            let (kind, key) = (&self.kind, received.key());
+            let (namespace, name) = (key.namespace(), key.name());
             warn!(
                 kind,
                 namespace, name, error, "an object cannot be decoded; ignored"
             );
-            self.undecodable.insert(key, version);
         }
-        None
+        decoded.ok().map(Arc::new)
     }
 }
 
 /// Recent errors of the stream.
 #[derive(Default)]
 struct Waits {
-    errors: StreamBackoff,
+    errors: u32,
     /// Errors 410 (the version is too old) are counted separately. They show that the API server is
     /// available again, so the delay of an outage must not apply to the new list.
-    expiries: StreamBackoff,
+    expiries: u32,
+    /// End of the last delay.
+    resumed: Option<Instant>,
     /// The kind is not installed, and this was logged.
     is_absent: bool,
 }
@@ -287,7 +257,7 @@ fn status_of(error: &watcher::Error) -> Option<&Status> {
 fn retry_after(error: &watcher::Error) -> Option<Duration> {
     let status = status_of(error).filter(|status| status.code == 429)?;
     let seconds = status.details.as_ref()?.retry_after_seconds;
-    let asked = Duration::from_secs(seconds.into()).min(MAX_RETRY_AFTER);
+    let asked = Duration::from_secs(seconds.into()).min(LONGEST_DELAY);
     // Never earlier, and with jitter for the informers.
     (!asked.is_zero()).then(|| asked.mul_f64(1.0 + 0.5 * fastrand::f64()))
 }

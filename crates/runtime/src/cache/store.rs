@@ -6,19 +6,13 @@
 //! * Read your writes: [`Store::put_written`] stores the answer to an own write, and no older event
 //!   replaces it. Resource versions order the states ([`Object`]).
 //! * No change is reported twice: neither the event of an own write nor an unchanged relist.
-//! * No deleted object stays forever: see `Tombstones` and `Store::drop_unconfirmed` for writes whose
-//!   answer arrives late.
-
-mod tombstones;
+//! * No deleted object stays forever: see [`Store::removals`] for writes whose answer arrives late.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
-pub(crate) use self::tombstones::MAX_ANSWER_DELAY;
-use self::tombstones::Tombstones;
 pub use crate::object::{Object, ObjectKey};
 
 /// A change of an object.
@@ -75,12 +69,8 @@ struct State<T> {
     index: HashMap<Box<str>, Vec<ObjectKey>>,
     /// The running list; dropped when it completes or another one starts.
     relist: Option<Relist<T>>,
-    /// When the last list completed.
-    relisted: Option<Instant>,
-    /// Own writes that the watch has not reported, with the time of their answers. Only those
-    /// concurrent with a list, and new objects until [`MAX_ANSWER_DELAY`] after one.
-    unconfirmed: HashMap<ObjectKey, Instant>,
-    tombstones: Tombstones,
+    /// See [`Store::removals`].
+    removals: u64,
 }
 
 struct Relist<T> {
@@ -88,8 +78,6 @@ struct Relist<T> {
     listed: Vec<Arc<T>>,
     /// Existing objects that cannot be decoded: their last decoded state stays.
     undecodable: HashSet<ObjectKey>,
-    /// Own writes since the start of the list, with their times: they may be newer than the list.
-    written: HashMap<ObjectKey, Instant>,
 }
 
 impl<T: Object> Store<T> {
@@ -112,68 +100,69 @@ impl<T: Object> Store<T> {
 
     /// A snapshot of all objects, in any order.
     pub fn snapshot(&self) -> Vec<Arc<T>> {
-        self.state.lock().objects.values().cloned().collect()
+        self.matching(|_| true)
+    }
+
+    /// The objects that match `filter`, in any order.
+    pub(crate) fn matching(&self, filter: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
+        let state = self.state.lock();
+        let objects = state.objects.values().filter(|object| filter(object));
+        objects.cloned().collect()
+    }
+
+    /// The number of deletions and lists that the watch has reported.
+    pub fn removals(&self) -> u64 {
+        self.state.lock().removals
     }
 
     /// Stores the API server's answer to an own write. Neither this nor the event of the write is
     /// reported. The answer may contain changes of other writers since the last event, so the writer
     /// must read the store again.
     ///
-    /// Returns false if the store has a newer state, or the object was deleted.
-    pub fn put_written(&self, object: impl Into<Arc<T>>) -> bool {
+    /// A new object is stored only if the [`Store::removals`] are those before the request: a later one
+    /// may be its own, and nothing would remove the object again. The watch reports it if it exists.
+    ///
+    /// Returns false if the answer is not stored, or an older state than the stored one.
+    pub fn put_written(&self, object: impl Into<Arc<T>>, removals: u64) -> bool {
         let object: Arc<T> = object.into();
-        let now = Instant::now();
         let mut state = self.state.lock();
         let version = object.resource_version();
-        let is_gone = state.tombstones.covers(object.uid(), version, now);
         let stored = state.objects.get(object.key());
-        let newer = stored.filter(|stored| stored.resource_version() >= version);
-        if is_gone || newer.is_some() {
-            return false;
-        }
         let is_new = stored.is_none_or(|stored| stored.uid() != object.uid());
-        let key = object.key().clone();
-        if let Some(relist) = &mut state.relist {
-            relist.written.insert(key, now);
-        } else if is_new && state.relisted.is_some_and(|at| now < at + MAX_ANSWER_DELAY) {
-            state.unconfirmed.insert(key, now);
+        let is_newer = stored.is_none_or(|stored| stored.resource_version() < version);
+        let is_stored = is_newer && (!is_new || state.removals == removals);
+        if is_stored {
+            state.insert(object);
         }
-        state.insert(object);
-        true
-    }
-
-    /// Changes a cached object after an own write whose answer has no new version; reports no change.
-    pub(crate) fn amend(&self, key: &ObjectKey, uid: &str, change: impl FnOnce(&mut T))
-    where
-        T: Clone,
-    {
-        let mut state = self.state.lock();
-        let stored = state.objects.get(key).filter(|stored| stored.uid() == uid);
-        if let Some(mut object) = stored.map(|stored| T::clone(stored)) {
-            change(&mut object);
-            state.insert(Arc::new(object));
-        }
+        is_stored
     }
 
     /// Stores an object from the watch. Ignores a state older than the stored one.
     pub fn applied(&self, object: Arc<T>) -> Vec<Change<T>> {
         let mut changes = Vec::new();
-        self.state.lock().apply(object, &mut changes);
+        let mut state = self.state.lock();
+        let stored = state.objects.get(object.key());
+        let is_news = stored.is_none_or(|stored| {
+            let (new, old) = (version(object.as_ref()), version(stored.as_ref()));
+            new.0 > old.0 || new.0 == old.0 && new.1 != old.1
+        });
+        if is_news {
+            state.replace(object, &mut changes);
+        }
         changes
     }
 
     /// Removes an object that the watch reports as deleted at `version`. Ignored if the stored state
     /// is later: a watch with a selector reports a removed label as a deletion, and an own write
     /// has restored the label since.
-    pub fn deleted(&self, key: &ObjectKey, uid: &str, version: u64) -> Vec<Change<T>> {
+    pub fn deleted(&self, key: &ObjectKey, version: u64) -> Vec<Change<T>> {
         let mut state = self.state.lock();
         let mut changes = Vec::new();
-        state.unconfirmed.remove(key);
+        state.removals += 1;
         let stored = state.objects.get(key);
         if stored.is_some_and(|stored| stored.resource_version() <= version) {
             changes.extend(state.remove(key).map(Change::Deleted));
         }
-        state.tombstones.add(uid, version, Instant::now());
         changes
     }
 
@@ -182,7 +171,6 @@ impl<T: Object> Store<T> {
         self.state.lock().relist = Some(Relist {
             listed: Vec::new(),
             undecodable: HashSet::new(),
-            written: HashMap::new(),
         });
     }
 
@@ -211,56 +199,27 @@ impl<T: Object> Store<T> {
         let listed: HashSet<&ObjectKey> = relist.listed.iter().map(|object| object.key()).collect();
         let missing = |key: &&ObjectKey| !listed.contains(key) && !relist.undecodable.contains(key);
         let missing: Vec<ObjectKey> = state.objects.keys().filter(missing).cloned().collect();
-        state.unconfirmed.clear();
-        for key in missing {
-            if let Some(at) = relist.written.get(&key) {
-                state.unconfirmed.insert(key, *at);
-            } else {
-                changes.extend(state.remove(&key).map(Change::Deleted));
-            }
-        }
-        state.relisted = Some(Instant::now());
+        state.removals += 1;
+        changes.extend(
+            missing
+                .iter()
+                .filter_map(|key| state.remove(key))
+                .map(Change::Deleted),
+        );
         for object in relist.listed {
-            // A list is read from etcd, so it is later than all known states except own writes. Known
-            // versions after it were undone: etcd was restored from a backup, and its versions
-            // decrease.
+            // Also an older state: etcd may have been restored from a backup. The watch reports again what
+            // was written after the list.
             let stored = state.objects.get(object.key());
-            if stored.is_some_and(|stored| stored.resource_version() > object.resource_version())
-                && !relist.written.contains_key(object.key())
-            {
-                state.tombstones = Tombstones::default();
+            if stored.is_none_or(|stored| version(stored.as_ref()) != version(object.as_ref())) {
                 state.replace(object, &mut changes);
-            } else {
-                state.apply(object, &mut changes);
             }
         }
         state.index.shrink_to_fit();
         changes
     }
-
-    /// Drops own writes until `before`, made around a list that does not contain them, if the watch has
-    /// not reported them since. The watch continues from the list, so it has reported every such write
-    /// except those undone before the list. Call this for [`MAX_ANSWER_DELAY`] after a list, while late answers
-    /// may arrive.
-    pub(crate) fn drop_unconfirmed(&self, before: Instant) -> Vec<Change<T>> {
-        let mut state = self.state.lock();
-        let is_overdue = |_: &ObjectKey, written: &mut Instant| *written <= before;
-        let overdue: Vec<_> = state.unconfirmed.extract_if(is_overdue).collect();
-        let removed = overdue.iter().filter_map(|(key, _)| state.remove(key));
-        removed.map(Change::Deleted).collect()
-    }
 }
 
 impl<T: Object> State<T> {
-    fn apply(&mut self, object: Arc<T>, changes: &mut Vec<Change<T>>) {
-        self.unconfirmed.remove(object.key());
-        let stored = self.objects.get(object.key());
-        if stored.is_some_and(|stored| !is_news(object.as_ref(), stored)) {
-            return;
-        }
-        self.replace(object, changes);
-    }
-
     fn replace(&mut self, object: Arc<T>, changes: &mut Vec<Change<T>>) {
         match self.insert(Arc::clone(&object)) {
             None => changes.push(Change::Added(object)),
@@ -301,11 +260,9 @@ impl<T: Object> State<T> {
     }
 }
 
-/// Whether an object from the watch replaces the stored one: a later state, or the same state in
-/// another version.
-fn is_news<T: Object>(object: &T, stored: &T) -> bool {
-    let (new, old) = (object.resource_version(), stored.resource_version());
-    new > old || (new == old && object.form() != stored.form())
+/// The state of an object: its resource version, in the API version that was read.
+fn version<T: Object>(object: &T) -> (u64, &str) {
+    (object.resource_version(), object.form())
 }
 
 impl<T> Default for Store<T> {
@@ -315,9 +272,7 @@ impl<T> Default for Store<T> {
                 objects: HashMap::new(),
                 index: HashMap::new(),
                 relist: None,
-                relisted: None,
-                unconfirmed: HashMap::new(),
-                tombstones: Tombstones::default(),
+                removals: 0,
             }),
         }
     }

@@ -37,8 +37,8 @@ fn another_child_with_pods_is_not_ready_while_it_is_rolling_out() {
         (json!({"observedGeneration": 0}), Some("it is rolling out")),
     ] {
         let children = Children::new(&BRAND, &owned_by(OPERATORS));
-        children.put_written(DEPLOYMENT, &deployment("main", &rolled_out()));
-        children.put_written(DEPLOYMENT, &deployment("other", &status));
+        children.put_written(DEPLOYMENT, &deployment("main", &rolled_out()), 0);
+        children.put_written(DEPLOYMENT, &deployment("other", &status), 0);
         let (workload, pods, others) = children.observed("ns", "owner", Some((DEPLOYMENT, "main")));
         assert!(workload.is_some() && pods.is_empty());
         let [other] = others.as_slice() else {
@@ -58,13 +58,13 @@ fn an_object_of_another_namespace_that_names_the_owner_is_no_child() {
     foreign["metadata"]["namespace"] = "another".into();
     foreign["metadata"]["uid"] = "foreign".into();
     foreign["spec"]["selector"] = json!({"matchLabels": {"app": "foreign"}});
-    children.put_written(DEPLOYMENT, &foreign);
+    children.put_written(DEPLOYMENT, &foreign, 0);
     assert!(children.preserved_selector("ns", "owner").is_none());
     assert!(!children.is_rolled_out("ns", "owner"), "it has no child");
     let (workload, _, others) = children.observed("ns", "owner", None);
     assert!(workload.is_none() && others.is_empty());
 
-    children.put_written(DEPLOYMENT, &deployment("main", &rolled_out()));
+    children.put_written(DEPLOYMENT, &deployment("main", &rolled_out()), 0);
     assert!(children.preserved_selector("ns", "owner").is_none());
     assert!(children.is_rolled_out("ns", "owner"));
     let (workload, _, others) = children.observed("ns", "owner", None);

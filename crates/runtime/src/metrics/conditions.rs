@@ -1,23 +1,23 @@
 //! Metrics of the resources' conditions, read from the caches at each scrape: the number of resources
 //! per state, and the names of those with a problem. Not part of controller-runtime.
 //!
-//! The number of series is bounded: unknown states are aggregated, and only a limited number of
-//! resources is named.
+//! Only a limited number of resources is named.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::gauge::ConstGauge;
 use serde::Deserialize;
 
-use super::families::{Sources, encode_family, gauge_value, labels};
+use super::families::{Sources, encode_family, labels};
+use crate::cache::cached::CachedResource;
+use crate::cache::store::Store;
+use crate::object::ObjectKey;
 use quartet_workload::status::{DEGRADED, READY, TYPES};
 
-/// Maximum number of combinations of status and reason per controller. The operator's own ones are
-/// fewer; further ones, from users or older operators, have the reason `other`.
-const MOST_STATES: usize = 100;
 /// Maximum number of named conditions per controller.
 const MOST_NAMED: usize = 500;
 
@@ -34,26 +34,20 @@ pub struct ConditionView {
     pub reason: String,
 }
 
-/// Calls its argument with namespace, name and conditions of each resource of a controller.
-pub type VisitConditions = Box<dyn Fn(&mut Visit<'_>) + Send + Sync>;
-
-type Visit<'a> = dyn FnMut(&str, &str, Vec<ConditionView>) + 'a;
-
 /// The values of one controller.
 #[derive(Debug, Default)]
 struct Tally {
     /// Number of resources by condition, status and reason.
     counts: BTreeMap<ConditionView, i64>,
-    /// Namespace, name and condition of resources with a problem: the first ones, so that each scrape has
-    /// the same.
-    named: BTreeSet<(String, String, ConditionView)>,
-    left_out: usize,
+    /// Conditions of resources with a problem: the first ones, so that each scrape has the same.
+    named: BTreeSet<(ObjectKey, ConditionView)>,
 }
 
 impl Tally {
-    fn of(resources: &VisitConditions) -> Self {
+    fn of(resources: &Store<CachedResource>) -> Self {
         let mut tally = Tally::default();
-        resources(&mut |namespace, name, mut conditions| {
+        for resource in resources.snapshot() {
+            let mut conditions = resource.conditions();
             conditions.retain(|condition| TYPES.contains(&condition.type_.as_str()));
             if !conditions.iter().any(|condition| condition.type_ == READY) {
                 conditions.push(ConditionView {
@@ -64,25 +58,16 @@ impl Tally {
             }
             for condition in conditions {
                 if wants_attention(&condition) {
-                    let (namespace, name) = (namespace.to_owned(), name.to_owned());
-                    tally.named.insert((namespace, name, condition.clone()));
+                    let key = resource.meta.key.clone();
+                    tally.named.insert((key, condition.clone()));
                     if tally.named.len() > MOST_NAMED {
                         tally.named.pop_last();
-                        tally.left_out += 1;
                     }
                 }
-                tally.count(condition);
+                *tally.counts.entry(condition).or_default() += 1;
             }
-        });
-        tally
-    }
-
-    fn count(&mut self, mut condition: ConditionView) {
-        if self.counts.len() >= MOST_STATES && !self.counts.contains_key(&condition) {
-            condition.status = "Unknown".to_owned();
-            condition.reason = "other".to_owned();
         }
-        *self.counts.entry(condition).or_default() += 1;
+        tally
     }
 }
 
@@ -91,7 +76,7 @@ fn wants_attention(condition: &ConditionView) -> bool {
     condition.type_ == READY && !is_true || condition.type_ == DEGRADED && is_true
 }
 
-impl Collector for Sources<VisitConditions> {
+impl Collector for Sources<Arc<Store<CachedResource>>> {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let controllers = self.0.lock();
         let tallies = controllers
@@ -120,26 +105,17 @@ impl Collector for Sources<VisitConditions> {
             "quartet_operator_resource_condition",
             "1 for each resource that is not Ready or is Degraded, up to 500 of a controller.",
             tallies.iter().flat_map(|(controller, tally)| {
-                tally.named.iter().map(move |(namespace, name, condition)| {
+                tally.named.iter().map(move |(key, condition)| {
                     let labels = labels([
                         ("controller", controller),
-                        ("namespace", namespace),
-                        ("name", name),
+                        ("namespace", key.namespace()),
+                        ("name", key.name()),
                         ("condition", &condition.type_),
                         ("status", &condition.status),
                         ("reason", &condition.reason),
                     ]);
                     (labels, ConstGauge::new(1_i64))
                 })
-            }),
-        )?;
-        encode_family(
-            &mut encoder,
-            "quartet_operator_resource_condition_left_out",
-            "Conditions beyond those of quartet_operator_resource_condition.",
-            tallies.iter().map(|(controller, tally)| {
-                let labels = labels([("controller", controller)]);
-                (labels, ConstGauge::new(gauge_value(tally.left_out)))
             }),
         )
     }
@@ -149,43 +125,62 @@ impl Collector for Sources<VisitConditions> {
 mod tests {
     use prometheus_client::encoding::text::encode;
     use prometheus_client::registry::Registry;
+    use serde_json::{Value, json};
 
     use super::*;
+    use quartet_operator::kinds::memcached::KIND;
 
-    /// Resources by name, with status and reason of Ready and of Degraded.
-    type Fixed = Vec<(String, [(&'static str, String); 2])>;
-
-    fn visit(resources: Fixed) -> VisitConditions {
-        Box::new(move |visit| {
-            for (name, conditions) in &resources {
-                let named = [READY, DEGRADED].into_iter().zip(conditions);
-                let conditions = named.filter(|(_, (status, _))| !status.is_empty());
-                let conditions = conditions.map(|(type_, (status, reason))| ConditionView {
-                    type_: type_.to_owned(),
-                    status: (*status).to_owned(),
-                    reason: reason.clone(),
-                });
-                visit("ns", name, conditions.collect());
-            }
-        })
-    }
-
-    fn shown(resources: Fixed) -> String {
+    fn shown(resources: Vec<CachedResource>) -> String {
         let mut registry = Registry::default();
-        let sources = Sources::<VisitConditions>::registered(&mut registry);
-        sources.add("nginx", visit(resources));
+        let sources = Sources::<Arc<Store<CachedResource>>>::registered(&mut registry);
+        let store = Store::default();
+        for resource in resources {
+            store.applied(Arc::new(resource));
+        }
+        sources.add("nginx", Arc::new(store));
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
         text
     }
 
-    fn resource(
-        name: &str,
-        ready: (&'static str, &str),
-        degraded: (&'static str, &str),
-    ) -> (String, [(&'static str, String); 2]) {
-        let own = |(status, reason): (&'static str, &str)| (status, reason.to_owned());
-        (name.to_owned(), [own(ready), own(degraded)])
+    /// The manager's limit of a scrape counts on it (`SCRAPE_BYTES`).
+    #[test]
+    fn a_named_condition_has_at_most_480_bytes() {
+        let long = |number| {
+            let object = json!({
+                "metadata": {
+                    "namespace": "n".repeat(63), "name": format!("{number:0>253}"), "uid": "u",
+                    "resourceVersion": "1",
+                },
+                "status": {"conditions": [
+                    {"type": "Degraded", "status": "True", "reason": "MinimumReplicasUnavailable"},
+                ]},
+            });
+            CachedResource::decode(&KIND, &object).unwrap()
+        };
+        let text = shown((0..MOST_NAMED).map(long).collect());
+        let named = "quartet_operator_resource_condition{";
+        let named: Vec<_> = text
+            .lines()
+            .filter(|line| line.starts_with(named))
+            .collect();
+        assert_eq!(named.len(), MOST_NAMED);
+        assert!(named.iter().all(|line| line.len() <= 480), "{}", named[0]);
+    }
+
+    /// A resource with status and reason of Ready and of Degraded.
+    fn resource(name: &str, ready: (&str, &str), degraded: (&str, &str)) -> CachedResource {
+        let conditions = [(READY, ready), (DEGRADED, degraded)].into_iter();
+        let conditions = conditions.filter(|(_, (status, _))| !status.is_empty());
+        let conditions = conditions.map(
+            |(type_, (status, reason))| json!({"type": type_, "status": status, "reason": reason}),
+        );
+        let conditions: Vec<Value> = conditions.collect();
+        let object = json!({
+            "metadata": {"namespace": "ns", "name": name, "uid": name, "resourceVersion": "1"},
+            "status": {"conditions": conditions},
+        });
+        CachedResource::decode(&KIND, &object).expect("decodes")
     }
 
     #[test]
@@ -210,7 +205,6 @@ mod tests {
             &format!(
                 r#"{prefix}name="d",condition="Ready",status="Unknown",reason="NotReported"}} 1"#
             ),
-            r#"quartet_operator_resource_condition_left_out{controller="nginx"} 0"#,
         ] {
             assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
         }
@@ -218,27 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn however_many_are_in_trouble_and_whatever_they_say_the_series_are_few() {
+    fn however_many_are_in_trouble_few_are_named() {
         let resources = (0..2000).map(|number| {
-            let reason = format!("Reason{number}");
-            resource(
-                &format!("r{number:04}"),
-                ("False", &reason),
-                ("False", "AsExpected"),
-            )
+            let name = format!("r{number:04}");
+            resource(&name, ("False", "NameConflict"), ("False", "AsExpected"))
         });
         let text = shown(resources.collect());
         let series = |name: &str| text.lines().filter(|line| line.starts_with(name)).count();
         assert_eq!(series("quartet_operator_resource_condition{"), MOST_NAMED);
-        assert!(series("quartet_operator_resources{") <= MOST_STATES + TYPES.len());
-        assert!(
-            text.contains("left_out{controller=\"nginx\"} 1500\n"),
-            "{text}"
-        );
         assert!(text.contains("name=\"r0000\""), "the first are named");
-        assert!(
-            text.contains(r#"condition="Ready",status="Unknown",reason="other"} 1901"#),
-            "{text}"
-        );
     }
 }

@@ -62,6 +62,6 @@ impl<S> Debug for Sources<S> {
     }
 }
 
-pub(crate) fn gauge_value(count: usize) -> i64 {
+pub(super) fn gauge_value(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

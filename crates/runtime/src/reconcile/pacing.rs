@@ -9,13 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus_client::metrics::gauge::Gauge;
 use tracing::info;
 
 use crate::cache::cached::{CachedChild, CachedResource};
 use crate::cache::store::Store;
 use crate::children::Children;
-use crate::metrics::{Metrics, gauge_value};
 use crate::object::ObjectKey;
 use crate::state::jittered;
 use quartet_workload::ObservedWorkload;
@@ -45,88 +43,52 @@ pub(crate) struct Pacer {
     /// The resources of the kind that this manager reconciles.
     resources: Arc<Store<CachedResource>>,
     children: Arc<Children>,
-    /// The numbers of rollouts that run and that wait.
-    gauges: [Gauge; 2],
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    /// Resources with a paced rollout: read from the caches once, then updated by each reconcile.
-    rolling: Option<HashSet<ObjectKey>>,
-    /// Resources whose last reconcile was told to wait.
-    waiting: HashSet<ObjectKey>,
+    /// Resources whose reconcile begins a rollout, which the caches do not show yet.
+    begun: Mutex<HashSet<ObjectKey>>,
 }
 
 impl Pacer {
     /// A pacer of the children of `resources`.
     pub(crate) fn new(
-        controller: &str,
         limit: usize,
         resources: Arc<Store<CachedResource>>,
         children: Arc<Children>,
-        metrics: &Metrics,
     ) -> Self {
         Pacer {
             limit,
             resources,
             children,
-            gauges: ["rolling", "waiting"].map(|state| metrics.paced(controller, state)),
-            state: Mutex::default(),
+            begun: Mutex::default(),
         }
     }
 
     /// Whether the Deployment of the resource `key` may be changed now. If so, it counts as a rollout
     /// until [`Pacer::reconcile_ended`] at least.
     pub(crate) fn may_begin(&self, key: &ObjectKey) -> bool {
-        let mut state = self.state.lock();
-        let rolling = self.rolling(&mut state);
-        let may = self.limit == 0 || rolling.len() < self.limit || rolling.contains(key);
-        if may {
-            rolling.insert(key.clone());
-            info!("rolling out a changed default of the operator");
-        } else {
-            state.waiting.insert(key.clone());
+        let mut begun = self.begun.lock();
+        if self.limit > 0 {
+            let mut rolling = self.rolling();
+            rolling.extend(begun.iter().cloned());
+            if rolling.len() >= self.limit && !rolling.contains(key) {
+                return false;
+            }
         }
-        may
+        begun.insert(key.clone());
+        info!("rolling out a changed default of the operator");
+        true
     }
 
-    /// A reconcile of the resource `key` starts: it is determined again whether it waits.
-    pub(crate) fn reconcile_begins(&self, key: &ObjectKey) {
-        self.state.lock().waiting.remove(key);
+    /// A reconcile of the resource `key` ended; the caches show whether it rolls out.
+    pub(crate) fn reconcile_ended(&self, key: &ObjectKey) {
+        self.begun.lock().remove(key);
     }
 
-    /// A reconcile of the resource `key` ended; the caches show whether the resource `is_rolling`.
-    pub(crate) fn reconcile_ended(&self, key: &ObjectKey, is_rolling: bool) {
-        let mut state = self.state.lock();
-        let rolling = self.rolling(&mut state);
-        if is_rolling {
-            rolling.insert(key.clone());
-        } else {
-            rolling.remove(key);
-        }
-        let counts = [rolling.len(), state.waiting.len()];
-        for (gauge, count) in self.gauges.iter().zip(counts) {
-            gauge.set(gauge_value(count));
-        }
-    }
-
-    /// The resource `key` was deleted.
-    pub(crate) fn forget(&self, key: &ObjectKey) {
-        self.reconcile_begins(key);
-        self.reconcile_ended(key, false);
-    }
-
-    fn rolling<'a>(&self, state: &'a mut State) -> &'a mut HashSet<ObjectKey> {
-        state.rolling.get_or_insert_with(|| self.found_rolling())
-    }
-
-    /// The resources with a paced rollout that an earlier leader started. Not those that this manager does
-    /// not reconcile: nothing would tell that their rollout has ended.
-    fn found_rolling(&self) -> HashSet<ObjectKey> {
+    /// The resources with a paced rollout. Not those that this manager does not reconcile: nothing would tell
+    /// that their rollout has ended.
+    fn rolling(&self) -> HashSet<ObjectKey> {
         let stores = self.children.stores().iter();
-        let children = stores.flat_map(|(_, store)| store.snapshot());
-        let rolling = children.filter(|child| is_rolling(child));
+        let stores = stores.filter(|(kind, _)| kind.has_pods);
+        let rolling = stores.flat_map(|(_, store)| store.matching(is_rolling));
         let owners = rolling.filter_map(|child| {
             let owner = child.owner.as_ref()?;
             let key = ObjectKey::new(child.meta.key.namespace(), &owner.name);

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::MappedMutexGuard;
+
 use super::first_revision::FirstRevision;
 use super::pacing::Pacer;
 use crate::cache::cached::CachedResource;
@@ -12,11 +14,11 @@ use crate::clock::Clock;
 use crate::event::Recorder;
 use crate::event_handlers::QueueHandle;
 use crate::metrics::Metrics;
-use crate::state::ReconcileStates;
+use crate::state::{ReconcileState, ReconcileStates, key_of};
 use quartet_http::Caller;
 use quartet_http::Location;
 use quartet_versions::{Kind, Version};
-use quartet_workload::{Legacy, Operator, Settings};
+use quartet_workload::{Legacy, Operator, Resource, Settings};
 
 /// How long to wait for an outdated cache if no event arrives.
 pub(super) const STALE_RETRY: Duration = Duration::from_secs(1);
@@ -29,6 +31,7 @@ pub(crate) struct Context {
     pub(crate) max_concurrent_rollouts: usize,
     pub(crate) legacy: Legacy,
     pub(crate) caller: Caller,
+    /// Read before the first child is created, and before the first `Ready`.
     pub(crate) first_revision: Arc<FirstRevision>,
     pub(crate) recorder: Recorder,
     pub(crate) clock: Clock,
@@ -41,18 +44,10 @@ pub(crate) struct Reconciler {
     pub(super) operator: &'static dyn Operator,
     pub(super) kind: &'static Kind,
     pub(super) controller: String,
-    pub(super) settings: Settings,
-    pub(super) legacy: Legacy,
-    pub(super) caller: Caller,
-    pub(super) recorder: Recorder,
-    pub(super) clock: Clock,
     pub(super) resources: Arc<Store<CachedResource>>,
     pub(super) states: Arc<ReconcileStates>,
-    pub(super) children: Arc<Children>,
     pub(crate) pacer: Pacer,
-    pub(super) metrics: Arc<Metrics>,
-    /// Read before the first child is created, and before the first `Ready`.
-    pub(super) first_revision: Arc<FirstRevision>,
+    pub(super) context: Context,
 }
 
 impl Reconciler {
@@ -63,30 +58,24 @@ impl Reconciler {
         context: Context,
         handle: &QueueHandle,
     ) -> Self {
-        let kind = operator.kind();
-        let (children, metrics) = (context.children, context.metrics);
         Reconciler {
             operator,
-            kind,
-            controller: kind.controller_name(),
-            settings: context.settings,
-            legacy: context.legacy,
-            caller: context.caller,
-            recorder: context.recorder,
-            clock: context.clock,
+            kind: operator.kind(),
+            controller: operator.kind().controller_name(),
             resources: Arc::clone(&handle.resources),
             states: Arc::clone(&handle.states),
             pacer: Pacer::new(
-                &kind.controller_name(),
                 context.max_concurrent_rollouts,
                 Arc::clone(&handle.resources),
-                Arc::clone(&children),
-                &metrics,
+                Arc::clone(&context.children),
             ),
-            children,
-            metrics,
-            first_revision: context.first_revision,
+            context,
         }
+    }
+
+    /// The state of a resource between two reconciles.
+    pub(super) fn state(&self, resource: &Resource) -> MappedMutexGuard<'_, ReconcileState> {
+        self.states.of(&key_of(resource), &resource.uid)
     }
 
     /// The version in which the resource was read. Only versions of this operator are watched.

@@ -14,7 +14,6 @@ mod paced;
 mod refusals;
 mod refused;
 mod requests;
-mod spread;
 mod status_conflicts;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -188,7 +187,7 @@ impl Scenario {
         let version = self.version.fetch_add(1, Ordering::Relaxed);
         object["metadata"]["resourceVersion"] = version.to_string().into();
         self.resources
-            .put_written(CachedResource::decode(&KIND, &object).expect("decodes"));
+            .put_written(CachedResource::decode(&KIND, &object).expect("decodes"), 0);
     }
 
     /// The next request is rejected as by an overloaded API server.
@@ -225,7 +224,7 @@ impl Scenario {
         let body = applies.next_back().expect("it was applied").1.clone();
         let mut object = applied(&body, resource_version);
         merge(&mut object, more);
-        let written = self.children.put_written(DEPLOYMENT, &object);
+        let written = self.children.put_written(DEPLOYMENT, &object, 0);
         assert!(written.is_some(), "decodes, and is ours");
     }
 

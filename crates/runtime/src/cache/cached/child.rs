@@ -46,12 +46,17 @@ impl CachedChild {
                 selector.filter(|it| it.to_string().len() <= MOST_SELECTOR_BYTES);
         }
         Ok(CachedChild {
-            meta: Meta::of(brand, object)?,
+            meta: Meta::of(object)?,
             owner,
             fingerprint,
             stamp: Stamp::of(object, brand.applied),
             state,
         })
+    }
+
+    /// Whether its owner has this UID.
+    pub(crate) fn is_owned_by(&self, uid: &str) -> bool {
+        self.owner.as_ref().is_some_and(|owner| *owner.uid == *uid)
     }
 
     /// The rollout of its pods, if it has pods.

@@ -3,8 +3,6 @@
 use serde_json::Value;
 
 use crate::object::ObjectKey;
-use quartet_versions::Brand;
-use quartet_workload::names::MANAGED_BY_LABEL;
 
 /// The common part of cached objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,8 +13,6 @@ pub(crate) struct Meta {
     pub(crate) generation: i64,
     /// `metadata.deletionTimestamp` is set.
     pub(crate) deleting: bool,
-    /// A child has the label that the watches select by. Without it, nothing more is seen of the child.
-    pub(crate) is_selected: bool,
 }
 
 impl Meta {
@@ -26,7 +22,7 @@ impl Meta {
             && self.uid == other.uid
     }
 
-    pub(in crate::cache) fn of(brand: &Brand, object: &Value) -> Result<Self, String> {
+    pub(in crate::cache) fn of(object: &Value) -> Result<Self, String> {
         let metadata = object.get("metadata").ok_or("no metadata")?;
         let resource_version = text(metadata, "resourceVersion");
         let generation = metadata.get("generation").and_then(Value::as_i64);
@@ -40,7 +36,6 @@ impl Meta {
             deleting: metadata
                 .get("deletionTimestamp")
                 .is_some_and(|time| *time != Value::Null),
-            is_selected: is_selected(brand, metadata),
         })
     }
 }
@@ -60,13 +55,6 @@ macro_rules! of_meta {
     };
 }
 pub(super) use of_meta;
-
-fn is_selected(brand: &Brand, metadata: &Value) -> bool {
-    let label = metadata
-        .get("labels")
-        .and_then(|it| it.get(MANAGED_BY_LABEL));
-    label.and_then(Value::as_str) == Some(brand.name)
-}
 
 /// A field with a text; empty if it is absent.
 pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {

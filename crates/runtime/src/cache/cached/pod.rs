@@ -7,8 +7,7 @@ use super::owner::Owner;
 use crate::cache::pod_failure;
 use crate::object::{Object, ObjectKey};
 use quartet_versions::Brand;
-use quartet_workload::DEPLOYMENT;
-use quartet_workload::{ObservedPod, PodFailure};
+use quartet_workload::{DEPLOYMENT, ObservedPod, PodFailure};
 
 /// A Pod with the operator's label.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +28,7 @@ impl CachedPod {
     /// # Errors
     /// The reason, for the log.
     pub fn decode(brand: &Brand, object: &Value) -> Result<Self, String> {
-        let meta = Meta::of(brand, object)?;
+        let meta = Meta::of(object)?;
         let status = object.get("status").unwrap_or(&Value::Null);
         let ready = pod_failure::condition(status, "Ready");
         let ready = ready.is_some_and(|ready| text(ready, "status") == "True");

@@ -41,7 +41,7 @@ impl CachedResource {
         let finalizers = metadata.get("finalizers").and_then(Value::as_array);
         let finalizers = finalizers.into_iter().flatten();
         Ok(CachedResource {
-            meta: Meta::of(kind.brand, object)?,
+            meta: Meta::of(object)?,
             version: version.map(|version| version.name).unwrap_or_default(),
             spec: json("spec").unwrap_or_else(|| "null".to_owned()).into(),
             conversion_data: annotation(kind.brand.conversion_data).map(Into::into),

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::object::ObjectKey;
 
 #[derive(Debug, Clone)]
 struct Thing {
@@ -187,47 +188,6 @@ fn line(change: &Change<Thing>, initial: bool) -> String {
     };
     let initial = if initial { " initially" } else { "" };
     format!("{what} {} {}{initial}", thing.key.name(), thing.version)
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_was_written_while_the_watch_is_away_is_kept_until_the_watch_had_its_chance() {
-    let scenario = Scenario::new();
-    scenario.lists([]).await;
-    let written = |name, version| Thing::decode(&json_of(name, version)).unwrap();
-    assert!(scenario.store.put_written(written("new", 10)));
-    assert!(scenario.store.put_written(written("undone", 11)));
-    for _ in 0..5 {
-        scenario.yields([Err(list_failed(500))]).await;
-        tokio::time::sleep(SWEEP_EVERY - Duration::from_secs(1)).await;
-    }
-    assert_eq!(scenario.reported(), [""; 0], "45 s without a watch");
-    scenario.yields([Ok(Event::Apply(object("new", 10)))]).await;
-    tokio::time::sleep(SWEEP_EVERY * 2).await;
-    assert_eq!(scenario.reported(), ["deleted undone 11"]);
-    assert_eq!(scenario.version("new"), Some(10));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_write_that_a_list_missed_is_dropped_when_the_watch_never_tells_of_it() {
-    let scenario = Scenario::new();
-    scenario.yields([Ok(Event::Init)]).await;
-    let written = |name, version| Thing::decode(&json_of(name, version)).unwrap();
-    assert!(scenario.store.put_written(written("kept", 10)));
-    assert!(scenario.store.put_written(written("undone", 11)));
-    scenario
-        .yields([Ok(Event::InitDone), Ok(Event::Apply(object("kept", 10)))])
-        .await;
-    assert_eq!(scenario.reported(), [""; 0]);
-    assert_eq!(scenario.version("undone"), Some(11));
-    tokio::time::sleep(SWEEP_EVERY * 2).await;
-    assert_eq!(scenario.reported(), ["deleted undone 11"]);
-    assert_eq!(scenario.version("kept"), Some(10));
-
-    // The answer to a write that was undone before the list, at the last moment.
-    tokio::time::sleep(MAX_ANSWER_DELAY - SWEEP_EVERY * 2 - Duration::from_secs(1)).await;
-    assert!(scenario.store.put_written(written("late", 5)));
-    tokio::time::sleep(SWEEP_EVERY * 2).await;
-    assert_eq!(scenario.reported(), ["deleted late 5"]);
 }
 
 #[test]

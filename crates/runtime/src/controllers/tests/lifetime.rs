@@ -22,7 +22,6 @@ fn running(
     worker: impl Future<Output = ()> + Send + 'static,
 ) -> Running {
     let mut running = Running {
-        events: tokio::spawn(pending()),
         informers: JoinSet::new(),
         workers: JoinSet::new(),
         stopping: CancellationToken::new(),
@@ -43,7 +42,7 @@ async fn message(running: Running) -> String {
 async fn any_part_that_ends_by_itself_ends_the_whole_with_its_name() {
     // A reconcile, for which the end waits.
     let reconcile = || sleep(Duration::from_secs(3));
-    let error = message(running(ready("Pod".to_owned()), reconcile())).await;
+    let error = message(running(ready("the watch of Pod".to_owned()), reconcile())).await;
     assert_eq!(error, "the watch of Pod ended although nobody stopped it");
     let error = message(running(pending(), ready(()))).await;
     assert_eq!(error, "a worker ended although nobody stopped it");
@@ -67,8 +66,7 @@ async fn a_stop_waits_for_the_workers_and_not_for_the_informers() {
     let began = Instant::now();
     let stopped = running(pending(), sleep(Duration::from_secs(3))).until(ready(()));
     stopped.await.unwrap();
-    // The writer of Events, which never ends here, has its own timeout.
-    assert_eq!(began.elapsed(), Duration::from_secs(3) + LAST_EVENTS);
+    assert_eq!(began.elapsed(), Duration::from_secs(3));
     let panics = async {
         sleep(Duration::from_secs(1)).await;
         std::panic::resume_unwind(Box::new("a bug"))

@@ -54,9 +54,9 @@ fn a_resource_that_lost_a_child_is_noted_and_no_other_life_of_it() {
     ))));
     let states = &scene.controller("Nginx").states;
     let key = ObjectKey::new("ns", "web");
-    assert!(!states.has_lost_child(&key, "earlier") && !states.has_lost_child(&key, "Nginx-web"));
+    assert!(!states.of(&key, "Nginx-web").has_lost_child);
     scene.deployment_changed(lost(&owner));
-    assert!(states.has_lost_child(&key, "Nginx-web"));
+    assert!(states.of(&key, "Nginx-web").has_lost_child);
 }
 
 #[test]
@@ -70,7 +70,8 @@ fn a_loss_stays_noted_if_another_namespace_has_an_object_that_names_the_owner() 
         scene.deployment_changed(Change::Deleted(deployment(&lost)));
     }
     let states = &scene.controller("Nginx").states;
-    assert!(states.has_lost_child(&ObjectKey::new("ns", "web"), "Nginx-web"));
+    let state = states.of(&ObjectKey::new("ns", "web"), "Nginx-web");
+    assert!(state.has_lost_child);
     assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
 }
 

@@ -120,15 +120,15 @@ async fn a_pod_wakes_the_owner_of_the_deployment_that_it_is_of() {
     assert_eq!(scene.enqueued(), NOBODY, "its Deployment is not known yet");
     let children = &scene.handlers.children;
     let mut owned = child("web", &[reference(NGINX, "Nginx web")]);
-    children.put_written(DEPLOYMENT, &owned);
-    children.put_written(DEPLOYMENT, &child("orphan", &[]));
+    children.put_written(DEPLOYMENT, &owned, 0);
+    children.put_written(DEPLOYMENT, &child("orphan", &[]), 0);
     scene.handlers.pod_changed(&added("orphan"));
     assert_eq!(scene.enqueued(), NOBODY, "its Deployment is nobody's");
     scene.handlers.pod_changed(&added("web"));
     assert_eq!(scene.enqueued_later().await, ["Nginx ns/web"]);
     owned["metadata"]["resourceVersion"] = "9".into();
     owned["status"] = rolled_out();
-    children.put_written(DEPLOYMENT, &owned);
+    children.put_written(DEPLOYMENT, &owned, 0);
     let (old, same) = (Arc::new(pod("web", true)), Arc::new(pod("web", true)));
     scene.handlers.pod_changed(&Change::Updated {
         old: Arc::clone(&old),

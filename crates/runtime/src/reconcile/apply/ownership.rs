@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tracing::{debug, info};
 
-use super::error::{ApplyError, pending_deletion, pending_rollout};
+use super::error::{ApplyError, Blocker};
 use super::wanted::{Ensured, Existing, Expected, Wanted};
 use crate::cache::cached::{CachedChild, Owner};
 use crate::children::{name_conflict, terminating};
@@ -15,12 +15,12 @@ use crate::object::version_of;
 use crate::reconcile::reconciler::Reconciler;
 use crate::state::{jittered_retry, key_of};
 use quartet_applied::absorb::absorb_list;
-use quartet_applied::fingerprint;
 use quartet_applied::stamp::Stamp;
+use quartet_applied::{fingerprint, merge};
 use quartet_http::Part;
-use quartet_http::{Location, RequestError, found, generation_of};
+use quartet_http::{Location, RequestError, generation_of};
 use quartet_versions::conversion;
-use quartet_workload::{Child, Resource, kept};
+use quartet_workload::{Child, Reason, Resource, kept};
 
 impl Reconciler {
     /// The cached child, if the resource owns it. `None` if there is none in the cache, or one without an owner:
@@ -28,12 +28,11 @@ impl Reconciler {
     /// adopted.
     ///
     /// # Errors
-    /// [`ApplyError::Blocked`] if another resource owns the child,
-    /// [`ApplyError::Pending`] if the child is created again after its deletion.
+    /// [`ApplyError::Blocked`] if another resource owns the child, or it is created again after its deletion.
     pub(super) fn claim(&self, wanted: Wanted<'_>) -> Result<Option<Arc<CachedChild>>, ApplyError> {
         let (kind, key, resource) = (wanted.child.kind, wanted.key(), wanted.resource);
         let wanted_by = self.owner(resource);
-        let cached = self.children.cached(kind, &key);
+        let cached = self.context.children.cached(kind, &key);
         let ours = cached.filter(|child| child.owner.is_some());
         if let Some(child) = &ours
             && let Some(owner) = &child.owner
@@ -41,11 +40,11 @@ impl Reconciler {
         {
             // An owner of this name with another UID is deleted, and the garbage collector will delete
             // its children.
-            if owner.is_namesake(&wanted_by) {
-                return Err(pending_deletion(terminating(kind, &key)));
-            }
-            let problem = name_conflict(kind, &key, Some(owner));
-            return Err(ApplyError::Blocked(problem, jittered_retry()));
+            let blocker = match owner.is_namesake(&wanted_by) {
+                true => Blocker::deletion(terminating(kind, &key)),
+                false => Blocker::external(name_conflict(kind, &key, Some(owner))),
+            };
+            return Err(blocker.into());
         }
         Ok(ours)
     }
@@ -57,56 +56,65 @@ impl Reconciler {
         wanted: Wanted<'_>,
         paced: bool,
     ) -> Result<Expected, ApplyError> {
-        let at = wanted.location();
-        let mut object = self.caller.get(at).await?;
+        let (at, kind, manager) = (
+            wanted.location(),
+            wanted.child.kind,
+            self.kind.field_manager,
+        );
+        let mut object = self.context.caller.get(at).await?;
+        let applied = fingerprint::of_observed(&object, manager, wanted.stamp);
         let owner = Owner::of(self.kind.brand, &object);
-        let ours = self.owner(wanted.resource);
         let is_ours = match &owner {
-            Some(owner) => owner.passes_to(&ours),
-            None => is_orphan(wanted, &object),
+            Some(owner) => owner.passes_to(&self.owner(wanted.resource)),
+            None => applied.is_some() || is_orphan(wanted, &object),
         };
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
         let Some(uid) = uid.filter(|_| is_ours).map(str::to_owned) else {
-            let problem = name_conflict(wanted.child.kind, &wanted.key(), owner.as_ref());
-            return Err(ApplyError::Blocked(problem, jittered_retry()));
+            let problem = name_conflict(kind, &wanted.key(), owner.as_ref());
+            return Err(Blocker::external(problem).into());
         };
         if object.pointer("/metadata/deletionTimestamp").is_some() {
-            return Err(pending_deletion(terminating(
-                wanted.child.kind,
-                &wanted.key(),
-            )));
+            return Err(Blocker::deletion(terminating(kind, &wanted.key())).into());
         }
-        if let Some(stamp) = Stamp::of(&object, self.kind.brand.applied) {
+        let stamp = Stamp::of(&object, wanted.stamp);
+        if let Some(stamp) = stamp {
             self.check_generation(wanted.resource, stamp).await?;
         }
-        let manager = self.kind.field_manager;
         if object.pointer("/metadata/managedFields").is_none() {
             object = self.attribute_fields(wanted, &object).await?;
         }
         let mut resource_version = version_of(&object).unwrap_or(0);
-        if fingerprint::of_observed(&object, manager, self.kind.brand.applied).is_none() {
+        if applied.is_none() {
             // The old selector and ports match the existing pods; the new ones only those of the
-            // rollout.
+            // rollout, which enqueues the resource.
             if selects_pods(wanted.child) && !self.is_rolled_out(wanted.resource) {
-                return Err(pending_rollout(wanted, jittered_retry()));
+                let name = &wanted.child.name;
+                let message =
+                    format!("Service {name} is adopted when the Deployment is rolled out");
+                return Err(
+                    Blocker::expected(Reason::RollingOut, message, jittered_retry()).into(),
+                );
             }
-            if let Some(patch) = (self.legacy.adoption)(&object, manager, &wanted.resource.uid) {
+            if let Some(patch) =
+                (self.context.legacy.adoption)(&object, manager, &wanted.resource.uid)
+            {
                 let patched = self.patch_child(at, &patch).await?;
                 resource_version = version_of(&patched).unwrap_or(0);
-                if Stamp::of(&object, wanted.stamp).is_none() {
+                if stamp.is_none() {
                     self.record_adoption(wanted);
                 }
             }
         }
-        let preserved = self.with_preserved_selector(wanted, &object);
+        let name = &wanted.resource.name;
+        let preserved = kept::selector_of(&object, &self.controller, name)
+            .filter(|_| kind.has_pods)
+            .map(|selector| kept::keeping(wanted.child, &selector));
         let preserved = preserved.as_ref().map(|child| wanted.keeping(child));
-        let generation = object
-            .pointer("/metadata/generation")
-            .and_then(Value::as_i64);
+        let generation = generation_of(&object);
         let existing = Existing {
             uid: &uid,
             resource_version,
-            rollout: generation.filter(|_| paced).map(|it| it + 1),
+            rollout: paced.then_some(generation + 1),
         };
         self.update(preserved.unwrap_or(wanted), existing).await
     }
@@ -120,14 +128,16 @@ impl Reconciler {
         object: &Value,
     ) -> Result<Value, RequestError> {
         let (api_version, kind) = (wanted.child.kind.api_version, wanted.child.kind.kind);
-        let mut metadata = wanted.metadata();
-        for precondition in ["uid", "resourceVersion"] {
-            let value = object.pointer(&format!("/metadata/{precondition}"));
-            metadata.insert(precondition.to_owned(), value.cloned().unwrap_or_default());
-        }
-        let body = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+        let metadata = wanted.child.body.get("metadata");
+        let mut body = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+        let of = |field: &str| object.pointer(&format!("/metadata/{field}"));
+        let (uid, version) = (of("uid"), of("resourceVersion"));
+        merge(
+            &mut body,
+            json!({"metadata": {"uid": uid, "resourceVersion": version}}),
+        );
         let (at, manager, body) = (wanted.location(), self.kind.field_manager, body.to_string());
-        let (answer, _) = self.caller.apply(at, manager, true, &body).await?;
+        let (answer, _) = self.context.caller.apply(at, manager, true, &body).await?;
         Ok(answer)
     }
 
@@ -138,43 +148,10 @@ impl Reconciler {
         patch: &Value,
     ) -> Result<Value, RequestError> {
         let (manager, patch) = (self.kind.field_manager, patch.to_string());
-        self.caller
+        self.context
+            .caller
             .json_patch(at, Part::Object, manager, &patch)
             .await
-    }
-
-    /// The desired workload, with the selector of the existing one.
-    fn with_preserved_selector(&self, wanted: Wanted<'_>, found: &Value) -> Option<Child> {
-        if !wanted.child.kind.has_pods {
-            return None;
-        }
-        let name = &wanted.resource.name;
-        let selector = kept::selector_of(found, &self.controller, name)?;
-        Some(kept::keeping(wanted.child, &selector))
-    }
-
-    /// Rejects an object with the operator's label and without an owner, unless this operator has applied it or
-    /// it is an orphan of such a resource: an apply without force would adopt an object that a user made, if no
-    /// value differs.
-    ///
-    /// # Errors
-    /// [`ApplyError::Blocked`].
-    pub(super) async fn check_maker(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
-        let (kind, key) = (wanted.child.kind, wanted.key());
-        if self.children.found(kind, &key).is_none() {
-            return Ok(());
-        }
-        let live = found(self.caller.get(wanted.location()).await)?;
-        let manager = self.kind.field_manager;
-        let is_ours = |live| {
-            fingerprint::of_observed(&live, manager, wanted.stamp).is_some()
-                || is_orphan(wanted, &live)
-        };
-        if live.is_none_or(is_ours) {
-            return Ok(());
-        }
-        let problem = name_conflict(kind, &key, None);
-        Err(ApplyError::Blocked(problem, jittered_retry()))
     }
 
     /// A child is missing. If it may have existed before, checks that the resource still exists in the
@@ -183,18 +160,18 @@ impl Reconciler {
         // In this order: the loss is removed after the resource has left the cache, which may happen
         // concurrently.
         let key = key_of(resource);
-        let lost_a_child = self.states.has_lost_child(&key, &resource.uid);
+        let lost_a_child = self.state(resource).has_lost_child;
         let known = self.resources.get(&key);
         let known = known
             .filter(|known| *known.meta.uid == *resource.uid)
             .ok_or(ApplyError::ResourceGone)?;
         // An earlier leader may have created the child for a later generation than the cached one. A
         // resource that was read since this process leads has no later generation.
-        if !lost_a_child && known.meta.resource_version > self.first_revision.get().await? {
+        if !lost_a_child && known.meta.resource_version > self.context.first_revision.get().await? {
             return Ok(());
         }
         self.check_current(resource).await?;
-        self.states.owner_confirmed(resource);
+        self.state(resource).has_lost_child = false;
         Ok(())
     }
 
@@ -223,15 +200,15 @@ impl Reconciler {
     /// this process leads: the first lists may have come from an outdated API server.
     pub(crate) async fn is_current(&self, ensured: &Ensured) -> Result<bool, RequestError> {
         for Expected { kind, key, .. } in &ensured.expected {
-            let Some(cached) = self.children.cached(kind, key) else {
+            let Some(cached) = self.context.children.cached(kind, key) else {
                 return Ok(false);
             };
             let cached = cached.meta.resource_version;
-            if cached > self.first_revision.get().await? {
+            if cached > self.context.first_revision.get().await? {
                 continue;
             }
             let at = kind.location(key.namespace(), key.name());
-            let found = self.caller.list_one(at).await?;
+            let found = self.context.caller.list_one(at).await?;
             let now = found.pointer("/items/0").and_then(version_of);
             if now != Some(cached) {
                 let (kind, name) = (kind.kind, key.name());
@@ -253,7 +230,7 @@ impl Reconciler {
             namespace: &resource.namespace,
             name: &resource.name,
         };
-        let mut found = self.caller.list_one(at).await?;
+        let mut found = self.context.caller.list_one(at).await?;
         let live = found.pointer_mut("/items/0").map(Value::take);
         let live = live.unwrap_or_default();
         let of = |field: &str| live.pointer(&format!("/metadata/{field}"));
@@ -274,7 +251,9 @@ impl Reconciler {
             child_name = name,
             "adopted from an older operator"
         );
-        self.recorder.record(self.kind, wanted.resource, notice);
+        self.context
+            .recorder
+            .record(self.kind, wanted.resource, notice);
     }
 
     /// Makes the operator the only owner of a list of an owned child in which items of other managers
@@ -285,7 +264,7 @@ impl Reconciler {
         field: &str,
     ) -> Result<Option<u64>, RequestError> {
         let (at, manager) = (wanted.location(), self.kind.field_manager);
-        let object = self.caller.get(at).await?;
+        let object = self.context.caller.get(at).await?;
         let Some(patch) = absorb_list(&object, manager, field) else {
             return Ok(None);
         };

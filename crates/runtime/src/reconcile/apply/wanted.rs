@@ -1,33 +1,34 @@
 //! The desired children of a resource, and the result of applying them. No I/O.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::error::Blocker;
 use crate::object::ObjectKey;
 use quartet_applied::fingerprint::{self, Fingerprint};
+use quartet_applied::stamp::Stamp;
 use quartet_http::Location;
-use quartet_workload::{Child, ChildKind, Problem, Resource};
+use quartet_workload::{Child, ChildKind, Resource};
 
 /// The result of applying all children of a resource.
 #[derive(Debug, Default)]
 pub(crate) struct Ensured {
     /// The state of each child that `Ready` requires.
     pub(crate) expected: Vec<Expected>,
-    /// Why a child that is not changed now is not confirmed.
-    pub(crate) unconfirmed: Option<Problem>,
+    /// Why a child is not as desired; of several, the one that is tolerated for the shortest time.
+    pub(crate) blocker: Option<Blocker>,
     /// When to reconcile again without a new event.
     pub(crate) requeue_after: Option<Duration>,
-    /// A problem of a child that stops no other child, and how long it is reported.
-    pub(super) problem: Option<(Problem, Duration)>,
 }
 
 impl Ensured {
-    /// Notes a child that is as desired or applied, with the recent conflict about it.
-    pub(super) fn child(&mut self, expected: Expected, conflict: Option<(Problem, Duration)>) {
-        self.expected.push(expected);
-        self.problem = self.problem.take().or(conflict);
+    /// Notes why a child is not as desired.
+    pub(super) fn blocked(&mut self, blocker: Blocker) {
+        let before = self.blocker.as_ref();
+        if before.is_none_or(|before| before.patience > blocker.patience) {
+            self.blocker = Some(blocker);
+        }
     }
 }
 
@@ -83,21 +84,21 @@ impl<'a> Wanted<'a> {
         ObjectKey::new(&self.resource.namespace, &self.child.name)
     }
 
-    /// The desired metadata.
-    pub(super) fn metadata(&self) -> Map<String, Value> {
-        let metadata = self.child.body.get("metadata");
-        let metadata = metadata.and_then(Value::as_object);
-        metadata.cloned().unwrap_or_default()
-    }
-
-    /// The JSON of an apply with this metadata.
-    pub(super) fn body(&self, metadata: Map<String, Value>) -> String {
-        let members = self.child.body.as_object().into_iter().flatten();
-        let mut members: BTreeMap<&str, &Value> =
-            members.map(|(name, value)| (&**name, value)).collect();
-        let metadata = Value::Object(metadata);
-        members.insert("metadata", &metadata);
-        serde_json::to_string(&members).unwrap_or_default()
+    /// The JSON of an apply, with the stamp. An `existing` child is a precondition.
+    pub(super) fn body(&self, existing: Option<Existing<'_>>) -> String {
+        let mut body = self.child.body.clone();
+        if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
+            let resource = self.resource;
+            let rollout = existing.and_then(|it| it.rollout);
+            Stamp::new(resource.generation, &resource.spec, self.desired, rollout)
+                .put_on(metadata, self.stamp);
+            if let Some(existing) = existing {
+                let version = existing.resource_version.to_string();
+                metadata.insert("uid".to_owned(), existing.uid.into());
+                metadata.insert("resourceVersion".to_owned(), version.into());
+            }
+        }
+        body.to_string()
     }
 
     pub(super) fn expected(&self) -> Expected {

@@ -116,7 +116,7 @@ async fn a_deployment_with_a_kept_selector_stays_ready_if_its_label_is_removed_o
         ObjectKey::new("ns", "cache"),
     );
     let version = store.get(&key).expect("cached").meta.resource_version;
-    store.deleted(&key, "child", version);
+    store.deleted(&key, version);
     scenario.sent();
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), [APPLY, GET, HAND_OVER, FORCE]);
@@ -133,7 +133,7 @@ async fn a_writer_that_removes_the_label_is_found_out_although_a_selector_is_kep
         scenario.reconcile().await.expect("reconciled");
         let version = store.get(&ObjectKey::new("ns", "cache"));
         if let Some(version) = version.map(|child| child.meta.resource_version) {
-            store.deleted(&ObjectKey::new("ns", "cache"), "child", version);
+            store.deleted(&ObjectKey::new("ns", "cache"), version);
         }
     }
     let forced = scenario.sent().iter().filter(|line| *line == FORCE).count();
@@ -180,7 +180,7 @@ async fn the_service_of_an_older_operator_waits_for_the_rollout() {
         }}),
     );
     let children = &scenario.children;
-    children.put_written(DEPLOYMENT, &rolled_out);
+    children.put_written(DEPLOYMENT, &rolled_out, 0);
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(
         of_children(&scenario),

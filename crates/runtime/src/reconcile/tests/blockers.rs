@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 
 use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, willing};
 use crate::reconcile::Action;
-use crate::state::{Attempt, Blocker, ReconcileStates};
+use crate::reconcile::Blocker;
+use crate::state::{Attempt, ReconcileStates, key_of};
 use quartet_applied::fingerprint;
 use quartet_workload::api::Status;
-use quartet_workload::{CONFIG_MAP, DEPLOYMENT, Resource};
+use quartet_workload::{CONFIG_MAP, DEPLOYMENT, Reason, Resource};
 
 #[tokio::test(start_paused = true)]
 async fn fault_42_a_strangers_object_is_looked_at_once_and_never_forced() {
@@ -77,7 +78,7 @@ async fn a_blocker_is_left_alone_for_15_s_whatever_wakes_the_resource() {
     assert!(
         scenario
             .children
-            .put_written(DEPLOYMENT, &stranger)
+            .put_written(DEPLOYMENT, &stranger, 0)
             .is_none()
     );
     scenario.reconcile().await.expect("reconciled");
@@ -109,11 +110,13 @@ async fn a_blocked_child_does_not_block_another_of_its_type_with_the_same_body()
     let (one, another) = (attempt("one"), attempt("another"));
     assert_eq!(one.desired, another.desired);
     let states = ReconcileStates::default();
+    let mut state = states.of(&key_of(&resource), "owner");
     let wait = Duration::from_secs(15);
-    states.block(&resource, attempt("one"), Blocker::Rollout, wait);
-    let blocked = states.blocked(&resource, &one);
-    assert_eq!(blocked, Some((Blocker::Rollout, wait)));
-    assert_eq!(states.blocked(&resource, &another), None);
+    let blocker = Blocker::expected(Reason::RollingOut, "", wait);
+    state.block(attempt("one"), &blocker);
+    let blocked = state.blocker(&one);
+    assert_eq!(blocked.map(|it| it.retry), Some(wait));
+    assert!(state.blocker(&another).is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,13 +130,13 @@ async fn an_object_without_an_owner_is_taken_back_only_if_it_was_applied() {
         &json!({"metadata": {"name": "cache", "namespace": "ns"}}),
         2,
     );
-    for (object, requests) in [(made, &[GET, STATUS][..]), (ours, &[GET, APPLY])] {
+    for (object, requests) in [(made, &[GET, STATUS][..]), (ours, &[GET, FORCE])] {
         let read = object.clone();
         let scenario = Scenario::new(move |line, body| match line {
             GET => Some((200, read.clone())),
             line => willing(line, body),
         });
-        scenario.children.put_written(DEPLOYMENT, &object);
+        scenario.children.put_written(DEPLOYMENT, &object, 0);
         scenario.holds(1, json!({}));
         scenario.reconcile().await.expect("reconciled");
         assert_eq!(scenario.sent(), requests);

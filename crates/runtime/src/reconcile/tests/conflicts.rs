@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, rolled_out, willing};
+use super::{APPLY, FORCE, GET, Scenario, applied, refusal, rolled_out, willing};
 use crate::object::ObjectKey;
 use crate::reconcile::Action;
 use quartet_applied::merge;
@@ -90,11 +90,20 @@ async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
 /// Reconciles while another writer removes the label of the child after each apply, until the manager
 /// reads the child.
 async fn fight_about_the_label(scenario: &Scenario) {
+    let next = until_it_is_read(scenario).await;
+    assert!(
+        matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(18)),
+        "{next:?}"
+    );
+}
+
+/// The label is removed after each apply, until the Deployment is read.
+async fn until_it_is_read(scenario: &Scenario) -> Action {
     let store = scenario.children.store(DEPLOYMENT).expect("a store");
     let key = ObjectKey::new("ns", "cache");
     for _ in 0..40 {
         if let Some(child) = store.get(&key) {
-            store.deleted(&key, "child", child.meta.resource_version);
+            store.deleted(&key, child.meta.resource_version);
         }
         tokio::time::advance(Duration::from_millis(100)).await;
         let next = scenario.reconcile().await.expect("reconciled");
@@ -103,12 +112,7 @@ async fn fight_about_the_label(scenario: &Scenario) {
             .iter()
             .any(|(line, _)| line.starts_with("GET /apis/apps"))
         {
-            let wait = match next {
-                Action::RequeueAfter(wait) => wait,
-                other => panic!("{other:?}"),
-            };
-            assert!(wait <= Duration::from_secs(18), "{wait:?}");
-            return;
+            return next;
         }
     }
     panic!("it is put back for ever");
@@ -181,29 +185,6 @@ async fn a_child_that_is_deleted_during_a_wait_is_created_within_18_s() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_about_the_label_does_not_make_pods_unavailable() {
-    let version = AtomicU32::new(10);
-    let scenario = Scenario::new(move |line, body| match line {
-        GET => Some((200, applied(&json!({"metadata": {}}), 9))),
-        line if line.contains("/deployments/") => {
-            let mut answer = applied(body, version.fetch_add(1, Ordering::Relaxed));
-            merge(&mut answer, rolled_out(1));
-            Some((200, answer))
-        }
-        line => willing(line, body),
-    });
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
-    scenario.deployment_is(3, rolled_out(1));
-    tokio::time::advance(Duration::from_secs(20)).await;
-    scenario.reconcile().await.expect("reconciled");
-    assert_eq!(scenario.condition("Available").0, "True");
-    fight_about_the_label(&scenario).await;
-    assert_eq!(scenario.condition("Ready").1, "FieldConflict");
-    assert_eq!(scenario.condition("Available").0, "True");
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_attempt_during_a_conflict_does_not_make_the_resource_ready() {
     let version = AtomicU32::new(2);
     let scenario = Scenario::new(move |line, body| {
@@ -241,44 +222,6 @@ async fn a_deleted_child_ends_the_conflict_and_is_created() {
         line => willing(line, body),
     });
     scenario.holds(1, json!({}));
-    fight_about_the_label(&scenario).await;
+    until_it_is_read(&scenario).await;
     assert_eq!(scenario.sent().last().map(String::as_str), Some(APPLY));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_policy_that_takes_a_child_out_of_the_watch_is_told_at_once() {
-    let label = json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "policy"}}});
-    let owner = json!({"metadata": {"ownerReferences": null}});
-    for (rewritten, field) in [(label, "managed-by"), (owner, "ownerReferences")] {
-        let is_in_force = Arc::new(AtomicBool::new(true));
-        let rewrites = Arc::clone(&is_in_force);
-        let scenario = Scenario::new(move |line, body| {
-            let (code, mut answer) = willing(line, body)?;
-            if line.contains("/deployments/") {
-                merge(&mut answer, rolled_out(0));
-                if rewrites.load(Ordering::Relaxed) {
-                    merge(&mut answer, rewritten.clone());
-                }
-            }
-            Some((code, answer))
-        });
-        scenario.holds(0, json!({}));
-        let next = scenario.reconcile().await.expect("reconciled");
-        let Action::RequeueAfter(wait) = next else {
-            panic!("{next:?}")
-        };
-        assert!((12.0..=18.0).contains(&wait.as_secs_f64()), "{wait:?}");
-        assert_eq!(scenario.sent(), [APPLY, STATUS]);
-        let (status, reason, message) = scenario.condition("Ready");
-        assert_eq!((&*status, &*reason), ("False", "FieldConflict"));
-        assert!(message.contains(field), "{message}");
-        scenario.reconcile().await.expect("reconciled");
-        assert_eq!(scenario.sent(), Vec::<String>::new(), "before its time");
-
-        is_in_force.store(false, Ordering::Relaxed);
-        tokio::time::advance(wait).await;
-        scenario.reconcile().await.expect("reconciled");
-        assert_eq!(scenario.sent(), [APPLY, STATUS]);
-        assert_eq!(scenario.condition("Ready").0, "True");
-    }
 }

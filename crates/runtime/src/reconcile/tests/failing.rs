@@ -169,7 +169,7 @@ async fn nothing_is_sent_before_the_time_that_the_api_server_asks_for() {
     scenario.sent();
     tokio::time::advance(Duration::from_secs(6)).await;
     let next = scenario.reconcile().await;
-    assert_eq!(next, Ok(Action::Held(Duration::from_secs(1))));
+    assert_eq!(next, Ok(Action::RequeueAfter(Duration::from_secs(1))));
     assert_eq!(scenario.sent(), Vec::<String>::new());
     tokio::time::advance(Duration::from_secs(1)).await;
     scenario.reconcile().await.expect("applied");
@@ -218,7 +218,7 @@ async fn the_retry_after_of_a_status_counts_even_if_a_child_failed_before_it() {
     assert!(error.contains("busy"), "{error}");
     assert_eq!(scenario.sent(), [APPLY, APPLY, STATUS]);
     let next = scenario.reconcile().await;
-    assert_eq!(next, Ok(Action::Held(Duration::from_secs(7))));
+    assert_eq!(next, Ok(Action::RequeueAfter(Duration::from_secs(7))));
     assert_eq!(scenario.sent(), Vec::<String>::new());
 }
 
@@ -261,7 +261,7 @@ async fn a_pod_that_does_not_start_is_named_and_degrades_after_a_minute() {
         },
     });
     let pod = CachedPod::decode(&BRAND, &pod).expect("decodes");
-    scenario.children.pods.put_written(pod);
+    scenario.children.pods.put_written(pod, 0);
     scenario.sent();
     scenario.reconcile().await.expect("reconciled");
     tokio::time::advance(Duration::from_secs(5)).await;

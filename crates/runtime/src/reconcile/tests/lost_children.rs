@@ -33,9 +33,10 @@ fn lose(scenario: &Scenario) {
         .children
         .store(DEPLOYMENT)
         .unwrap()
-        .deleted(&key, "child", 9);
+        .deleted(&key, 9);
     assert_eq!(deleted.len(), 1, "it was there");
-    scenario.reconciler.states.note_lost_child(&key, "owner");
+    let states = &scenario.reconciler.states;
+    states.of(&key, "owner").has_lost_child = true;
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,11 +71,11 @@ async fn what_was_lost_is_forgotten_with_the_resource() {
     let scenario = after_a_loss(json!([])).await;
     let key = ObjectKey::new("ns", "cache");
     let states = &scenario.reconciler.states;
-    assert!(states.has_lost_child(&key, "owner"));
-    assert!(!states.has_lost_child(&key, "another of this name"));
-    let cached = scenario.resources.get(&key);
-    scenario.reconciler.forget(&cached.expect("there"));
-    assert!(!states.has_lost_child(&key, "owner"));
+    assert!(states.of(&key, "owner").has_lost_child);
+    states.forget(&key, "owner");
+    assert!(!states.of(&key, "owner").has_lost_child);
+    states.of(&key, "owner").has_lost_child = true;
+    assert!(!states.of(&key, "another of this name").has_lost_child);
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,7 +91,7 @@ async fn a_reconcile_that_began_before_the_resource_was_gone_makes_nothing_for_i
     scenario.holds(1, finalizers);
     let reconciling = scenario.reconcile();
     let ending = async {
-        scenario.resources.deleted(&key, "owner", 9);
+        scenario.resources.deleted(&key, 9);
     };
     // The first is polled first, and waits for its answer.
     let (next, ()) = tokio::join!(reconciling, ending);

@@ -29,7 +29,7 @@ async fn with_a_rollout(namespace: &str, uid: Option<&str>, more: Value) -> Scen
         "status": {"observedGeneration": 1},
     });
     merge(&mut rolling, more);
-    scenario.children.put_written(DEPLOYMENT, &rolling);
+    scenario.children.put_written(DEPLOYMENT, &rolling, 0);
     scenario
 }
 

@@ -94,7 +94,7 @@ async fn a_conflict_about_a_child_hinders_neither_another_nor_a_deletion() {
     edited["metadata"]["labels"]["app.kubernetes.io/part-of"] = "another".into();
     for version in 10.. {
         let edited = applied(&edited, version);
-        scenario.children.put_written(CLAIM, &edited);
+        scenario.children.put_written(CLAIM, &edited, 0);
         tokio::time::advance(Duration::from_millis(100)).await;
         scenario.reconcile().await.expect("reconciled");
         let sent = scenario.sent();
@@ -126,7 +126,7 @@ async fn an_object_of_another_namespace_that_names_the_resource_is_not_deleted()
         "metadata": {"name": "foreign", "namespace": "another", "ownerReferences": [reference]},
     });
     let foreign = applied(&foreign, 2);
-    scenario.children.put_written(CONFIG_MAP, &foreign);
+    scenario.children.put_written(CONFIG_MAP, &foreign, 0);
     scenario.holds(1, memory(json!(8)));
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), [claim(false), files(false), set(false)]);
@@ -157,13 +157,13 @@ async fn a_retained_child_goes_to_the_next_resource_of_that_name_others_are_wait
     let retained = "cache.example.com/Memcached/cache/earlier";
     let retained = json!({"annotations": {annotation: retained}});
     let kept = of_earlier_life("PersistentVolumeClaim", "kept", retained);
-    scenario.children.put_written(CLAIM, &kept);
+    scenario.children.put_written(CLAIM, &kept, 0);
     let reference = json!({"ownerReferences": [{
         "apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "cache", "uid": "earlier",
         "controller": true,
     }]});
     let collected = of_earlier_life("ConfigMap", "cache-config", reference);
-    scenario.children.put_written(CONFIG_MAP, &collected);
+    scenario.children.put_written(CONFIG_MAP, &collected, 0);
     scenario.holds(1, memory(json!(8)));
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(

@@ -24,7 +24,7 @@ pub(super) fn another_may_begin(scenario: &Scenario) -> bool {
 
 pub(super) fn another_ends(scenario: &Scenario) {
     let another = ObjectKey::new("ns", "another");
-    scenario.reconciler.pacer.forget(&another);
+    scenario.reconciler.pacer.reconcile_ended(&another);
 }
 
 /// The answer to an apply that changes the Deployment for the second time.
@@ -195,7 +195,7 @@ async fn a_resource_whose_deployment_is_gone_has_no_place() {
     let paused = json!({"quartet-operator.example.com/paused": "true"});
     scenario.holds(1, json!({"metadata": {"annotations": paused}}));
     let deployments = scenario.children.store(DEPLOYMENT).expect("a cache");
-    deployments.deleted(&ObjectKey::new("ns", "cache"), "child", 20);
+    deployments.deleted(&ObjectKey::new("ns", "cache"), 20);
     scenario.reconcile().await.expect("paused");
     assert!(another_may_begin(&scenario));
 }

@@ -57,28 +57,3 @@ async fn an_apply_that_is_not_executed_keeps_no_other_rollout_from_beginning() {
         }
     }
 }
-
-#[tokio::test(start_paused = true)]
-async fn what_was_refused_stays_reported_while_its_next_attempt_waits() {
-    for code in [403, 422] {
-        stays_reported(code).await;
-    }
-}
-
-async fn stays_reported(code: u16) {
-    let scenario = answered_with(code).await;
-    let _ = scenario.reconcile().await;
-    assert_eq!(scenario.told(), ["ApplyRefused"]);
-    assert!(another_may_begin(&scenario));
-    tokio::time::advance(Duration::from_secs(20)).await;
-    scenario.reconcile().await.expect("it waits");
-    assert_eq!(scenario.told(), Vec::<String>::new());
-    assert_eq!(scenario.condition("Degraded").0, "True");
-    let mut told = Vec::new();
-    for seconds in [1700, 10, 100, 10] {
-        tokio::time::advance(Duration::from_secs(seconds)).await;
-        scenario.reconcile().await.expect("it waits");
-        told.push(scenario.told().len());
-    }
-    assert_eq!(told, [0, 0, 0, 1], "its cause may be gone");
-}

@@ -31,8 +31,6 @@ enum Step {
     Busy(Duration),
     /// Fails at once.
     Fail,
-    /// Ends before the `Retry-After` has passed.
-    Held(Duration),
     /// Fails, to be reconciled again after this time at the latest.
     FailAndLook(Duration),
     /// Fails with a missing permission.
@@ -144,7 +142,6 @@ async fn go(step: Step) -> Result<Action, Failure> {
             Ok(Action::AwaitChange)
         }
         Step::Fail => Err(refused("ServiceUnavailable", StatusCode::SERVICE_UNAVAILABLE).into()),
-        Step::Held(left) => Ok(Action::Held(left)),
         Step::FailAndLook(requeue_after) => Err(Failure {
             error: refused("ServiceUnavailable", StatusCode::SERVICE_UNAVAILABLE),
             requeue_after: Some(requeue_after),

@@ -3,7 +3,6 @@
 //! order, the store finally holds the same objects as the server.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -97,7 +96,7 @@ struct Server {
     version: u64,
     /// Events that the watch has not delivered yet.
     events: VecDeque<Event>,
-    answers: Vec<Thing>,
+    answers: Vec<(Thing, u64)>,
     listing: Listing,
 }
 
@@ -157,12 +156,14 @@ impl Server {
             }
             Step::Delete { name } => self.delete(name),
             Step::Apply { name } => {
+                let removals = store.removals();
                 let answer = self.write(name, |_| true);
-                self.answers.push(answer);
+                self.answers.push((answer, removals));
             }
             Step::Answer { nth } => {
                 if nth < self.answers.len() {
-                    store.put_written(self.answers.remove(nth));
+                    let (answer, removals) = self.answers.remove(nth);
+                    store.put_written(answer, removals);
                 }
             }
             Step::Deliver { events } if self.listing == Listing::No => {
@@ -172,9 +173,7 @@ impl Server {
                     .into_iter()
                     .flat_map(|event| match event {
                         Event::Applied(thing) => store.applied(Arc::new(thing)),
-                        Event::Deleted(thing) => {
-                            store.deleted(&thing.key, &thing.uid, thing.version)
-                        }
+                        Event::Deleted(thing) => store.deleted(&thing.key, thing.version),
                     })
                     .collect();
             }
@@ -221,7 +220,6 @@ fn run(steps: &[Step], store: &Store<Thing>) -> (Server, Vec<Change<Thing>>) {
     while !server.answers.is_empty() {
         server.run(&Step::Answer { nth: 0 }, store);
     }
-    changes.extend(store.drop_unconfirmed(Instant::now() + Duration::from_secs(10)));
     (server, changes)
 }
 

@@ -19,18 +19,6 @@ async fn errors_in_a_row_are_tried_again_after_5_ms_doubled_each_time_up_to_60_s
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_held_reconcile_comes_back_at_its_time_and_keeps_the_back_off() {
-    let workers = Workers::start(1, |_, turn| match turn {
-        0 | 2 => Step::Fail,
-        1 => Step::Held(milliseconds(500)),
-        _ => Step::Rest,
-    });
-    workers.add("a");
-    workers.until(Duration::from_secs(60)).await;
-    assert_eq!(workers.starts("a"), [0, 5, 505, 515]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_failure_may_ask_for_a_look_before_the_back_off() {
     let workers = Workers::start(1, |_, turn| match turn {
         0..12 => Step::Fail,
