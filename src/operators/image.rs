@@ -126,8 +126,7 @@ mod tests {
     use super::default_pull_policy;
     use crate::api::workload::ImagePullPolicy::{Always, IfNotPresent};
 
-    /// The results of `parsers.ParseImageName` of Kubernetes 1.36; the tests of `tests/versions`
-    /// compare with a real API server.
+    /// The results of `parsers.ParseImageName` of Kubernetes 1.36.
     #[test]
     fn the_policy_is_the_one_that_kubernetes_gives() {
         let digest = format!("sha256:{}", "0".repeat(64));
