@@ -31,7 +31,7 @@ fn controllers(arguments: &[&str]) -> Vec<String> {
 
 /// The error message for invalid arguments.
 fn rejection(arguments: &[&str]) -> String {
-    load(arguments).err().expect("must be rejected").to_string()
+    load(arguments).expect_err("must be rejected").to_string()
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn the_namespace_of_the_lease_is_a_label() {
     let flag = |name: &str| load(&["--leader-elect", "--leader-election-namespace", name]);
     assert_eq!(flag("one").unwrap().leader_election_namespace, "one");
     assert_eq!(flag("").unwrap().leader_election_namespace, "");
-    let message = flag("a/b").err().unwrap().to_string();
+    let message = flag("a/b").unwrap_err().to_string();
     assert!(message.contains("--leader-election-namespace"), "{message}");
 }
 
