@@ -47,7 +47,7 @@ pub fn project() -> Project {
 }
 
 fn operator(operator: &dyn Operator) -> quartet_packaging::Operator {
-    let owned = operator.owns().into_iter();
+    let owned = operator.owns().iter();
     let image = operator.image();
     quartet_packaging::Operator {
         kind: operator.kind(),
