@@ -22,7 +22,8 @@ pub fn uid_in(body: &[u8], form: [&str; 2]) -> Option<String> {
     let text = |members: &Members, name: &str| -> Option<String> {
         serde_json::from_str(members.get(name)?.get()).ok()
     };
-    let is_review = ["apiVersion", "kind"].map(|name| text(&review, name).unwrap_or_default()) == form;
+    let is_review =
+        ["apiVersion", "kind"].map(|name| text(&review, name).unwrap_or_default()) == form;
     let request: Members = serde_json::from_str(review.get("request")?.get()).ok()?;
     let uid = text(&request, "uid")?;
     (is_review && (1..=256).contains(&uid.len())).then_some(uid)
