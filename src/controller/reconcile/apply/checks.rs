@@ -10,7 +10,7 @@ use crate::controller::cache::cached::CachedChild;
 use crate::controller::reconcile::pacing;
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::repairs::{Decision, Repairs};
-use crate::controller::state::{Attempt, Repaired, ServerMutated, jittered_retry, key_of};
+use crate::controller::state::{Attempt, Repaired, jittered_retry, key_of};
 use crate::operators::{Problem, Reason, Resource, status};
 use quartet_applied::field_conflict;
 use quartet_applied::fingerprint::Fingerprint;
@@ -48,13 +48,8 @@ impl Reconciler {
         let Some(answered) = observed.filter(|observed| *observed != desired) else {
             return observed.is_some();
         };
-        let rewritten = ServerMutated {
-            kind: expected.kind,
-            name: expected.key.name().into(),
-            desired,
-            answered,
-        };
-        self.state(resource).rewritten.contains(&rewritten)
+        let what = Repaired::Child(expected.kind, expected.key.name().into());
+        self.state(resource).rewritten.get(&what) == Some(&(desired, answered))
     }
 
     /// The child is as desired. A field conflict is reported until this has lasted long enough.
