@@ -45,7 +45,7 @@ fn while_the_api_server_is_down_metrics_are_denied_and_one_log_line_says_why() {
 }
 
 /// Metrics that only exist with --leader-elect or --metrics-secure, or after their first event.
-const NOT_AT_THE_START: [&str; 7] = [
+const NOT_AT_THE_START: [&str; 5] = [
     "leader_election_master_status",
     "leader_election_other_flags",
     "leader_election_slowpath",
