@@ -94,26 +94,18 @@ impl Children {
 
     /// The selector of the workload of the resource `uid` in `namespace` that an older operator created.
     pub(crate) fn preserved_selector(&self, namespace: &str, uid: &str) -> Option<Box<Value>> {
-        let children = self.with_pods(namespace, uid);
-        children.first()?.workload()?.preserved_selector.clone()
+        let stores = self.stores.iter().filter(|(kind, _)| kind.has_pods);
+        let mut children = stores.flat_map(|(_, store)| store.indexed(namespace, uid));
+        children.next()?.workload()?.preserved_selector.clone()
     }
 
     /// Whether the resource `uid` in `namespace` has a child with pods, and all such children have rolled
     /// out their latest spec with every pod available.
     pub(crate) fn is_rolled_out(&self, namespace: &str, uid: &str) -> bool {
-        let children = self.with_pods(namespace, uid);
-        let is_complete = |child: &Arc<CachedChild>| {
-            let workload = child.workload();
-            workload.is_some_and(ObservedWorkload::is_complete)
-        };
-        !children.is_empty() && children.iter().all(is_complete)
-    }
-
-    /// The children with pods of the resource `uid` in `namespace`.
-    pub(crate) fn with_pods(&self, namespace: &str, uid: &str) -> Vec<Arc<CachedChild>> {
         let stores = self.stores.iter().filter(|(kind, _)| kind.has_pods);
-        let children = stores.flat_map(|(_, store)| store.indexed(namespace, uid));
-        children.collect()
+        let mut children = stores.flat_map(|(_, store)| store.indexed(namespace, uid));
+        let is_complete = |child: &Arc<CachedChild>| !child.is_rolling_out();
+        children.next().is_some_and(|it| is_complete(&it)) && children.all(|it| is_complete(&it))
     }
 
     /// The fingerprint of the owned fields of the child `kind` with the key `key`; `None` if the resource

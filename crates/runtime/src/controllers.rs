@@ -157,18 +157,13 @@ pub async fn run(
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));
             let (reconciler, stopping) = (Arc::clone(&reconciler), stopping.clone());
             let first_revision = Arc::clone(&context.first_revision);
-            let is_first = running.workers.is_empty();
             running.workers.spawn(async move {
                 if stopping.run_until_cancelled(begun).await.is_none() {
                     return Ok(());
                 }
                 // Before all other requests. Workers wait for the answer only if a child is missing or
                 // becomes ready.
-                let read = async {
-                    if is_first {
-                        let _unknown_yet = first_revision.get().await;
-                    }
-                };
+                let read = stopping.run_until_cancelled(first_revision.read_once());
                 let work = worker::work(name, queue, metrics, stopping.clone(), |key| {
                     let reconciler = Arc::clone(&reconciler);
                     async move { reconciler.reconcile(&key).await }

@@ -40,9 +40,9 @@ pub(crate) struct ReconcileStates {
 pub(crate) struct ReconcileState {
     /// UID of the resource. A later one of the same name starts with an empty state.
     uid: Box<str>,
-    /// Applies that the API server changed on admission, and the results. The same body is not
-    /// sent again while the result is unchanged.
-    pub(crate) rewritten: Vec<ServerMutated>,
+    /// Applies that the API server changed on admission: what was desired, and the result. The same body is
+    /// not sent again while the result is unchanged.
+    pub(crate) rewritten: HashMap<Repaired, (Fingerprint, Fingerprint)>,
     /// Recent repairs of what another writer may keep changing.
     repairs: HashMap<Repaired, Repairs>,
     /// A status that differs from the stored one and has not been written.
@@ -114,15 +114,6 @@ pub(crate) fn jittered_retry() -> Duration {
 /// `delay` ± 20 %.
 pub(crate) fn jittered(delay: Duration) -> Duration {
     delay.mul_f64(0.8 + 0.4 * fastrand::f64())
-}
-
-/// An apply that the API server changed on admission.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ServerMutated {
-    pub(crate) kind: ChildKind,
-    pub(crate) name: Box<str>,
-    pub(crate) desired: Fingerprint,
-    pub(crate) answered: Fingerprint,
 }
 
 impl ReconcileStates {

@@ -2,6 +2,7 @@
 //! `kube::runtime::watcher`, waits after errors, and updates the store. Independent of kinds and
 //! queues.
 
+use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use tracing::{debug, info, warn};
 use crate::cache::decode::{Received, WatchItem};
 pub use crate::cache::store::{Change, Store};
 use crate::metrics::Metrics;
-use crate::object::Object;
+use crate::object::{Object, ObjectKey};
 use quartet_http::{exponential, relisting};
 
 /// Objects per page of a list. With client-go's 500 (`pager.defaultPageSize`), the first lists of 1000
@@ -59,6 +60,10 @@ pub struct Informer<T> {
     metrics: Arc<Metrics>,
     /// Becomes true once; a receiver gets an error when the informer is dropped.
     synced: watch::Sender<bool>,
+    /// The running list, in its order.
+    listed: Vec<Arc<T>>,
+    /// Objects in the running list that cannot be decoded.
+    undecodable: HashSet<ObjectKey>,
 }
 
 impl<T: Object> Informer<T> {
@@ -70,6 +75,8 @@ impl<T: Object> Informer<T> {
             store,
             metrics,
             synced,
+            listed: Vec::new(),
+            undecodable: HashSet::new(),
         }
     }
 
@@ -82,7 +89,7 @@ impl<T: Object> Informer<T> {
     /// each change after the store has it; the flag is true for changes of the first list. `decode` makes the
     /// cached form of an object. Returns the kind when the stream ends.
     pub async fn run(
-        self,
+        mut self,
         stream: impl Stream<Item = WatchItem>,
         decode: impl Fn(&Value) -> Result<T, String>,
         mut handler: impl FnMut(Change<T>, bool),
@@ -150,23 +157,27 @@ impl<T: Object> Informer<T> {
     }
 
     fn take(
-        &self,
+        &mut self,
         event: Event<Received>,
         decode: impl Fn(&Value) -> Result<T, String>,
     ) -> Vec<Change<T>> {
         match event {
             Event::Init => {
-                self.store.begin_relist();
+                self.listed.clear();
+                self.undecodable.clear();
                 Vec::new()
             }
             Event::InitApply(received) => {
                 match self.decode(&received, decode) {
-                    Some(object) => self.store.listed(object),
-                    None => self.store.listed_undecodable(received.key()),
+                    Some(object) => self.listed.push(object),
+                    None => _ = self.undecodable.insert(received.key()),
                 }
                 Vec::new()
             }
-            Event::InitDone => self.store.finish_relist(),
+            Event::InitDone => {
+                let listed = std::mem::take(&mut self.listed);
+                self.store.relisted(listed, &self.undecodable)
+            }
             Event::Apply(received) => {
                 let object = self.decode(&received, decode);
                 object.map_or_else(Vec::new, |object| self.store.applied(object))

@@ -67,17 +67,8 @@ struct State<T> {
     objects: HashMap<ObjectKey, Arc<T>>,
     /// Keys by [`Object::index`]. Exact-sized vectors: nearly all hold one key.
     index: HashMap<Box<str>, Vec<ObjectKey>>,
-    /// The running list; dropped when it completes or another one starts.
-    relist: Option<Relist<T>>,
     /// See [`Store::removals`].
     removals: u64,
-}
-
-struct Relist<T> {
-    /// In the order of the list.
-    listed: Vec<Arc<T>>,
-    /// Existing objects that cannot be decoded: their last decoded state stays.
-    undecodable: HashSet<ObjectKey>,
 }
 
 impl<T: Object> Store<T> {
@@ -166,38 +157,17 @@ impl<T: Object> Store<T> {
         changes
     }
 
-    /// Starts a list. An unfinished one is dropped.
-    pub(crate) fn begin_relist(&self) {
-        self.state.lock().relist = Some(Relist {
-            listed: Vec::new(),
-            undecodable: HashSet::new(),
-        });
-    }
-
-    /// Adds an object to the running list.
-    pub(crate) fn listed(&self, object: Arc<T>) {
-        if let Some(relist) = &mut self.state.lock().relist {
-            relist.listed.push(object);
-        }
-    }
-
-    /// Adds an object that cannot be decoded to the running list.
-    pub(crate) fn listed_undecodable(&self, key: ObjectKey) {
-        if let Some(relist) = &mut self.state.lock().relist {
-            relist.undecodable.insert(key);
-        }
-    }
-
-    /// Completes the list, in one step for readers. Returns the changes: deletions first, the others in
-    /// the order of the list.
-    pub(crate) fn finish_relist(&self) -> Vec<Change<T>> {
+    /// Stores a list, in one step for readers; `undecodable` objects exist and keep their last decoded state.
+    /// Returns the changes: deletions first, the others in the order of the list.
+    pub(crate) fn relisted(
+        &self,
+        objects: Vec<Arc<T>>,
+        undecodable: &HashSet<ObjectKey>,
+    ) -> Vec<Change<T>> {
         let mut state = self.state.lock();
-        let Some(relist) = state.relist.take() else {
-            return Vec::new();
-        };
         let mut changes = Vec::new();
-        let listed: HashSet<&ObjectKey> = relist.listed.iter().map(|object| object.key()).collect();
-        let missing = |key: &&ObjectKey| !listed.contains(key) && !relist.undecodable.contains(key);
+        let listed: HashSet<&ObjectKey> = objects.iter().map(|object| object.key()).collect();
+        let missing = |key: &&ObjectKey| !listed.contains(key) && !undecodable.contains(key);
         let missing: Vec<ObjectKey> = state.objects.keys().filter(missing).cloned().collect();
         state.removals += 1;
         changes.extend(
@@ -206,7 +176,7 @@ impl<T: Object> Store<T> {
                 .filter_map(|key| state.remove(key))
                 .map(Change::Deleted),
         );
-        for object in relist.listed {
+        for object in objects {
             // Also an older state: etcd may have been restored from a backup. The watch reports again what
             // was written after the list.
             let stored = state.objects.get(object.key());
@@ -271,7 +241,6 @@ impl<T> Default for Store<T> {
             state: Mutex::new(State {
                 objects: HashMap::new(),
                 index: HashMap::new(),
-                relist: None,
                 removals: 0,
             }),
         }

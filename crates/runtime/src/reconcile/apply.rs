@@ -20,7 +20,7 @@ use crate::object::ObjectKey;
 use crate::reconcile::error_class::{self, ErrorClass};
 use crate::reconcile::reconciler::Reconciler;
 use crate::repairs::Repairs;
-use crate::state::{Attempt, ServerMutated, jittered_retry};
+use crate::state::{Attempt, Repaired, jittered_retry};
 use quartet_applied::{fingerprint, merge};
 use quartet_http::RequestError;
 use quartet_workload::{Child, Resource, kept};
@@ -249,17 +249,12 @@ impl Reconciler {
             .context
             .children
             .put_written(child.kind, &answer, removals);
-        let rewritten = answered
-            .filter(|answered| *answered != desired)
-            .map(|answered| ServerMutated {
-                kind: child.kind,
-                name: child.name.as_str().into(),
-                desired,
-                answered,
-            });
-        let rewrites = &mut self.state(resource).rewritten;
-        rewrites.retain(|it| it.kind != child.kind || *it.name != *child.name);
-        rewrites.extend(rewritten);
+        let what = Repaired::Child(child.kind, child.name.as_str().into());
+        let rewritten = &mut self.state(resource).rewritten;
+        match answered.filter(|answered| *answered != desired) {
+            Some(answered) => _ = rewritten.insert(what, (desired, answered)),
+            None => _ = rewritten.remove(&what),
+        }
         info!(child = child.kind.kind, child_name = child.name, "applied");
         Ok(())
     }

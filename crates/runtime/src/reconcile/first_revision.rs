@@ -1,7 +1,10 @@
 //! The revision of etcd since which no other manager writes. Read once in a process, after its election.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::Value;
 use tokio::sync::OnceCell;
+use tracing::debug;
 
 use crate::object::version_of;
 use quartet_http::Caller;
@@ -13,6 +16,7 @@ pub(crate) struct FirstRevision {
     caller: Caller,
     kind: ChildKind,
     namespace: String,
+    begun: AtomicBool,
     revision: OnceCell<u64>,
 }
 
@@ -23,7 +27,17 @@ impl FirstRevision {
             caller,
             kind,
             namespace: namespace.to_owned(),
+            begun: AtomicBool::new(false),
             revision: OnceCell::new(),
+        }
+    }
+
+    /// Reads the revision in the first call; after an error, [`FirstRevision::get`] reads it.
+    pub(crate) async fn read_once(&self) {
+        if !self.begun.swap(true, Ordering::Relaxed)
+            && let Err(error) = self.get().await
+        {
+            debug!(%error, "the revision is not known yet");
         }
     }
 

@@ -13,7 +13,6 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::object::ObjectKey;
 
 #[derive(Debug, Clone)]
 struct Thing {

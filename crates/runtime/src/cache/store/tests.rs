@@ -66,11 +66,8 @@ fn reported(changes: Vec<Change<Thing>>) -> Vec<String> {
 }
 
 fn relist(store: &Store<Thing>, things: Vec<Thing>) -> Vec<String> {
-    store.begin_relist();
-    for thing in things {
-        store.listed(Arc::new(thing));
-    }
-    reported(store.finish_relist())
+    let things = things.into_iter().map(Arc::new);
+    reported(store.relisted(things.collect(), &HashSet::new()))
 }
 
 fn version(store: &Store<Thing>, name: &str) -> Option<u64> {
@@ -84,36 +81,6 @@ fn a_relist_announces_exactly_what_differs_deletions_first() {
     assert_eq!(relist(&store, first), ["+a@1", "+b@2", "+c@3"]);
     let second = vec![thing("d", "4", 5), thing("b", "2", 4), thing("a", "1", 1)];
     assert_eq!(relist(&store, second), ["-c@3", "+d@5", "~b@2>4"]);
-}
-
-#[test]
-fn a_relist_is_invisible_until_it_is_complete() {
-    let store = Store::default();
-    relist(&store, vec![thing("a", "1", 1), thing("gone", "2", 2)]);
-    store.begin_relist();
-    store.listed(Arc::new(thing("a", "1", 3)));
-    store.listed(Arc::new(thing("new", "3", 4)));
-    assert_eq!(
-        (version(&store, "a"), version(&store, "new")),
-        (Some(1), None)
-    );
-    assert_eq!(version(&store, "gone"), Some(2));
-    store.finish_relist();
-    assert_eq!(
-        (version(&store, "a"), version(&store, "new")),
-        (Some(3), Some(4))
-    );
-    assert_eq!(version(&store, "gone"), None);
-}
-
-#[test]
-fn a_relist_that_breaks_off_leaves_no_trace() {
-    let store = Store::default();
-    relist(&store, vec![thing("a", "1", 1)]);
-    store.begin_relist();
-    store.listed(Arc::new(thing("half", "2", 2)));
-    assert_eq!(relist(&store, vec![thing("a", "1", 1)]), [""; 0]);
-    assert_eq!(store.snapshot().len(), 1);
 }
 
 #[test]
@@ -226,12 +193,13 @@ fn the_deletion_of_an_object_that_our_write_replaced_removes_and_reports_nothing
 fn what_a_list_misses_of_our_writes_is_reported_again_by_the_watch() {
     let store = Store::default();
     relist(&store, vec![thing("a", "1", 1)]);
-    store.begin_relist();
-    store.listed(Arc::new(thing("a", "1", 1)));
     let before = store.removals();
     assert!(store.put_written(thing("a", "1", 10), before));
     assert!(store.put_written(thing("created", "2", 11), before));
-    assert_eq!(reported(store.finish_relist()), ["-created@11", "~a@10>1"]);
+    assert_eq!(
+        relist(&store, vec![thing("a", "1", 1)]),
+        ["-created@11", "~a@10>1"]
+    );
     assert_eq!(
         reported(store.applied(Arc::new(thing("a", "1", 10)))),
         ["~a@1>10"]
@@ -265,9 +233,9 @@ fn a_list_with_lower_versions_replaces_the_store() {
 fn an_object_that_cannot_be_decoded_keeps_its_last_good_state_through_a_relist() {
     let store = Store::default();
     relist(&store, vec![thing("a", "1", 1), thing("b", "2", 2)]);
-    store.begin_relist();
-    store.listed_undecodable(key("a"));
-    assert_eq!(reported(store.finish_relist()), ["-b@2"]);
+    let undecodable = HashSet::from([key("a")]);
+    let changes = store.relisted(Vec::new(), &undecodable);
+    assert_eq!(reported(changes), ["-b@2"]);
     assert_eq!(version(&store, "a"), Some(1));
 }
 
@@ -294,9 +262,7 @@ fn the_index_follows_every_change() {
     );
     store.deleted(&key("b"), 4);
     assert_eq!(names("one"), [""; 0]);
-    store.begin_relist();
-    store.listed(owned("c", "two", 5));
-    store.finish_relist();
+    store.relisted(vec![owned("c", "two", 5)], &HashSet::new());
     assert_eq!(names("two"), ["c"]);
     assert!(
         store.state.lock().index.len() == 1,

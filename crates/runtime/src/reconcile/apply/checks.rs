@@ -10,7 +10,7 @@ use crate::cache::cached::CachedChild;
 use crate::reconcile::pacing;
 use crate::reconcile::reconciler::Reconciler;
 use crate::repairs::{Decision, Repairs};
-use crate::state::{Attempt, Repaired, ServerMutated, jittered_retry, key_of};
+use crate::state::{Attempt, Repaired, jittered_retry, key_of};
 use quartet_applied::field_conflict;
 use quartet_applied::fingerprint::Fingerprint;
 use quartet_applied::stamp::{Hash, Stamp, hash_of_spec};
@@ -48,13 +48,8 @@ impl Reconciler {
         let Some(answered) = observed.filter(|observed| *observed != desired) else {
             return observed.is_some();
         };
-        let rewritten = ServerMutated {
-            kind: expected.kind,
-            name: expected.key.name().into(),
-            desired,
-            answered,
-        };
-        self.state(resource).rewritten.contains(&rewritten)
+        let what = Repaired::Child(expected.kind, expected.key.name().into());
+        self.state(resource).rewritten.get(&what) == Some(&(desired, answered))
     }
 
     /// The child is as desired. A field conflict is reported until this has lasted long enough.

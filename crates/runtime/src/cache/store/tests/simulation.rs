@@ -98,6 +98,7 @@ struct Server {
     events: VecDeque<Event>,
     answers: Vec<(Thing, u64)>,
     listing: Listing,
+    listed: Vec<Arc<Thing>>,
 }
 
 impl Server {
@@ -179,18 +180,15 @@ impl Server {
             }
             Step::BeginList => {
                 self.listing = Listing::Begun;
-                store.begin_relist();
             }
             Step::TakeList if self.listing == Listing::Begun => {
                 self.listing = Listing::Taken;
                 self.events.clear();
-                for thing in self.selected() {
-                    store.listed(Arc::new(thing));
-                }
+                self.listed = self.selected().into_iter().map(Arc::new).collect();
             }
             Step::FinishList if self.listing == Listing::Taken => {
                 self.listing = Listing::No;
-                return store.finish_relist();
+                return store.relisted(std::mem::take(&mut self.listed), &HashSet::new());
             }
             Step::Deliver { .. } | Step::TakeList | Step::FinishList => {}
         }
@@ -206,6 +204,7 @@ fn run(steps: &[Step], store: &Store<Thing>) -> (Server, Vec<Change<Thing>>) {
         events: VecDeque::new(),
         answers: Vec::new(),
         listing: Listing::No,
+        listed: Vec::new(),
     };
     let first = [Step::BeginList, Step::TakeList, Step::FinishList];
     let last = [
