@@ -2,7 +2,7 @@
 //! be stored; does not validate and sets no defaults. Fields that the target version lacks are
 //! kept in one annotation and restored by the conversion back.
 //!
-//! Depends on the names in [`super::kind`] only. Uses no typed specs: they would add or lose
+//! Depends on the names in `kind` only. Uses no typed specs: they would add or lose
 //! fields.
 
 mod omitted;
