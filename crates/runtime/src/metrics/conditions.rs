@@ -24,7 +24,7 @@ const MOST_NAMED: usize = 500;
 /// A condition of a resource.
 #[derive(Debug, Default, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(default)]
-pub struct ConditionView {
+pub(crate) struct ConditionView {
     /// E.g. `Ready`.
     #[serde(rename = "type")]
     pub type_: String,
