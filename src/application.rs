@@ -9,7 +9,7 @@ use crate::names;
 pub static APPLICATION: Application = Application {
     name: names::PROJECT,
     version: env!("CARGO_PKG_VERSION"),
-    about: "Four Kubernetes operators in one manager: Memcached, Nginx, ElasticWeb, HelloWorld",
+    about: env!("CARGO_PKG_DESCRIPTION"),
     operators: OPERATORS,
     brand: &BRAND,
     legacy: LEGACY,

@@ -14,6 +14,7 @@ mod paced;
 mod refusals;
 mod refused;
 mod requests;
+mod spread;
 mod status_conflicts;
 
 use std::sync::atomic::{AtomicU32, Ordering};

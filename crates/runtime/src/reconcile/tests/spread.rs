@@ -52,7 +52,7 @@ async fn of_an_earlier_release(replicas: i64) -> Scenario {
     labels.expect("labels").remove(KIND_LABEL);
     let mut object = applied(&body, 5);
     merge(&mut object, rolled_out(replicas));
-    let written = scenario.children.put_written(DEPLOYMENT, &object);
+    let written = scenario.children.put_written(DEPLOYMENT, &object, 0);
     written.expect("decodes, and is ours");
     scenario.sent();
     scenario
@@ -82,7 +82,7 @@ async fn a_scale_by_hand_is_repaired_without_a_rollout() {
     let labels = object.pointer_mut(LABELS).and_then(Value::as_object_mut);
     labels.expect("labels").remove(KIND_LABEL);
     merge(&mut object, json!({"spec": {"replicas": 0}}));
-    let written = scenario.children.put_written(DEPLOYMENT, &object);
+    let written = scenario.children.put_written(DEPLOYMENT, &object, 0);
     written.expect("decodes, and is ours");
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(last_apply(&scenario)["spec"]["replicas"], 3);
