@@ -27,6 +27,7 @@ impl Checkout {
                 "hack/kind.sh",
                 "hack/kind",
                 "src",
+                "crates",
             ])
             .arg("config/samples")
             .arg(&folder)
