@@ -232,7 +232,10 @@ mod tests {
 
     #[test]
     fn spans_are_traced_whatever_the_log_level_is_and_those_of_libraries_are_not() {
-        for module in ["quartet_operator::manager", "quartet_runtime::reconcile::worker"] {
+        for module in [
+            "quartet_operator::manager",
+            "quartet_runtime::reconcile::worker",
+        ] {
             assert!(traced().would_enable(module, &Level::INFO));
             assert!(!traced().would_enable(module, &Level::DEBUG));
         }
