@@ -9,11 +9,11 @@ use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use prometheus_client::registry::Registry;
 use quartet_operator::kinds::OPERATORS;
-use quartet_workload::Settings;
 use quartet_operator_fuzz::resources::{Sample, resource};
 use quartet_operator_fuzz::{is_json, reviews};
 use quartet_versions::conversion::{convert, hub_spec};
 use quartet_webhook::{Handlers, Metrics, paths};
+use quartet_workload::Settings;
 use serde_json::Value;
 
 static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| {

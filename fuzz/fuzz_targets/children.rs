@@ -5,8 +5,8 @@
 use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use quartet_operator::kinds::OPERATORS;
-use quartet_workload::{Operator, Resource, Settings, ValidationError};
 use quartet_operator_fuzz::{is_json, resources};
+use quartet_workload::{Operator, Resource, Settings, ValidationError};
 use serde_json::Value;
 
 fuzz_target!(|input: &[u8]| {

@@ -5,9 +5,9 @@
 
 use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use quartet_workload::Settings;
 use quartet_operator_fuzz::controllers::{absorb, adopt, desired, observed};
 use quartet_operator_fuzz::{is_json, json, resources};
+use quartet_workload::Settings;
 use serde_json::{Map, Value, json};
 
 const MANAGER: &str = "quartet-operator/memcached";

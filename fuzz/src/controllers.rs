@@ -7,13 +7,13 @@ use kube::core::WatchEvent;
 use kube::runtime::watcher::Error;
 use quartet_applied::{absorb, fingerprint};
 use quartet_operator::kinds::BRAND;
+use quartet_operator::kinds::OPERATORS;
+use quartet_operator::kinds::memcached::KIND;
+use quartet_operator::legacy::LEGACY;
 use quartet_runtime::cache::cached::{CachedChild, CachedPod, CachedResource};
 use quartet_runtime::cache::decode::Received;
 use quartet_runtime::cache::store::Store;
-use quartet_operator::legacy::LEGACY;
 use quartet_runtime::object::Object;
-use quartet_operator::kinds::OPERATORS;
-use quartet_operator::kinds::memcached::KIND;
 use quartet_workload::owned_by;
 use serde_json::Value;
 
@@ -35,7 +35,11 @@ pub fn follow(lines: &[&[u8]]) -> Followed {
         let child = |object: &Value| CachedChild::decode(&BRAND, owned.kind, object);
         follow_as(lines, child, &mut followed);
     }
-    follow_as(lines, |object| CachedPod::decode(&BRAND, object), &mut followed);
+    follow_as(
+        lines,
+        |object| CachedPod::decode(&BRAND, object),
+        &mut followed,
+    );
     followed.cached.sort();
     followed
 }

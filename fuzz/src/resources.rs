@@ -4,10 +4,10 @@
 use arbitrary::{Result, Unstructured};
 use quartet_operator::kinds::DATA_ANNOTATION;
 use quartet_operator::kinds::OPERATORS;
-use quartet_workload::{Operator, Resource};
 use quartet_versions::conversion::hub_spec;
 use quartet_versions::limits::{QUALIFIED_NAME, QUALIFIED_NAME_MAX, VISIBLE};
 use quartet_versions::{Kind, Version};
+use quartet_workload::{Operator, Resource};
 use serde_json::{Map, Value, json};
 
 use crate::json;
