@@ -536,11 +536,18 @@ PRUNE = @deployed=$$($(DEPLOYED)) && \
 	for right in $(subst /,/quartet-operator-,$(RIGHTS)); do \
 		echo "$$deployed" | grep -q "^$$right " || other="$$other $$right"; \
 	done && \
-	{ [ -z "$$other" ] || $(KUBECTL) delete --namespace "$$namespace" --ignore-not-found --dry-run=$(DRY_RUN) $$other; }
+	{ [ -z "$$other" ] || $(KUBECTL) delete --namespace "$$namespace" --ignore-not-found --dry-run=$(DRY_RUN) $$other; } && \
+	{ echo "$$deployed" | grep -q '^Role/quartet-operator-webhook-certificate-role ' || $(PRUNE_SECRET); }
 DRY_RUN ?= none
 
+# Deletes the certificates that the manager made, once its pods serve those of another source.
+SECRET = secret/quartet-operator-webhook-server-cert
+PRUNE_SECRET = { [ -z "$$($(KUBECTL) --namespace "$$namespace" get $(SECRET) --ignore-not-found -o name)" ] || \
+	{ $(KUBECTL) --namespace "$$namespace" rollout status --timeout=300s deployment/quartet-operator-controller-manager && \
+	$(KUBECTL) --namespace "$$namespace" delete --ignore-not-found --dry-run=$(DRY_RUN) $(SECRET); }; }
+
 .PHONY: prune
-prune: deployment ## Delete roles and bindings of other ways to install, as deploy does; DRY_RUN=server only shows them.
+prune: deployment ## Delete roles, bindings and the Secret of other ways to install, as deploy does; DRY_RUN=server only shows them.
 	$(PRUNE)
 
 .PHONY: undeploy

@@ -141,10 +141,22 @@ fn deploy_and_undeploy(cluster: &Cluster) {
     let only_own: Vec<_> = own.iter().filter(|it| !given.contains(it)).collect();
     assert_eq!(only_own.len(), 4);
     let overlay = ["OVERLAY=config/given-certificate"];
+    // The manager would make it.
+    let secret = "secret/quartet-operator-webhook-server-cert";
+    let in_namespace = ["--namespace", NAMESPACE];
+    let made = ["create", "secret", "generic", &secret["secret/".len()..]];
+    here.kubectl(&[&in_namespace[..], &made].concat());
+    here.make("deploy");
+    let has_secret = || here.kubectl(&[&in_namespace[..], &["get", secret]].concat());
+    has_secret();
     let shown = here.make_with("prune", &[&overlay[..], &["DRY_RUN=server"]].concat());
-    assert_eq!(shown.matches("(server dry run)").count(), 4, "{shown}");
+    assert_eq!(shown.matches("(server dry run)").count(), 5, "{shown}");
     assert!(own.iter().all(|it| here.get(it).is_some()));
-    here.make_with("deploy", &overlay);
+    has_secret();
+    let said = here.make_with("deploy", &overlay);
+    let rolled_out = said.find("successfully rolled out");
+    let deleted = said.find("\"quartet-operator-webhook-server-cert\" deleted");
+    assert!(rolled_out.is_some() && rolled_out < deleted, "{said}");
     assert!(given.iter().all(|it| here.get(it).is_some()));
     assert!(only_own.iter().all(|it| here.get(it).is_none()));
     here.make("deploy");
