@@ -8,7 +8,7 @@ pub(super) mod error;
 mod ownership;
 pub(super) mod wanted;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tracing::{debug, info};
 
 pub(super) use self::error::ApplyError;
@@ -23,7 +23,9 @@ use crate::repairs::Repairs;
 use crate::state::{Attempt, Repaired, jittered_retry};
 use quartet_applied::{fingerprint, merge};
 use quartet_http::RequestError;
-use quartet_workload::{Child, Resource, kept};
+use quartet_versions::Brand;
+use quartet_workload::names::MANAGED_BY_LABEL;
+use quartet_workload::{Child, Problem, Reason, Resource, kept};
 
 impl Reconciler {
     /// Applies the children in their order, and deletes optional children that are no longer desired. A child
@@ -188,8 +190,9 @@ impl Reconciler {
     /// what was applied.
     async fn create(&self, wanted: Wanted<'_>) -> Result<Expected, ApplyError> {
         self.check_owner(wanted.resource).await?;
-        let Err(error) = self.apply(wanted, None).await else {
-            return Ok(wanted.expected());
+        let error = match self.apply(wanted, None).await {
+            Ok(lost) => return expected(wanted, lost),
+            Err(error) => error,
         };
         match error.status().map(error_class::of_apply) {
             Some(ErrorClass::ResolveOwnership) => {
@@ -207,8 +210,9 @@ impl Reconciler {
         mut existing: Existing<'_>,
     ) -> Result<Expected, ApplyError> {
         loop {
-            let Err(error) = self.apply(wanted, Some(existing)).await else {
-                return Ok(wanted.expected());
+            let error = match self.apply(wanted, Some(existing)).await {
+                Ok(lost) => return expected(wanted, lost),
+                Err(error) => error,
             };
             let class = error.status().map(error_class::of_apply);
             let absorbed = match &class {
@@ -226,12 +230,13 @@ impl Reconciler {
 
     /// Sends one apply. It is forced, with uid and version as preconditions, if the child is `existing`. Stores
     /// the answer in the cache, and records whether it differs from the request: the API server rounds values,
-    /// and admission plugins change fields.
+    /// and admission plugins change fields. An answer without a field that the watches need is not stored,
+    /// since no event would replace it; the field is returned.
     async fn apply(
         &self,
         wanted: Wanted<'_>,
         existing: Option<Existing<'_>>,
-    ) -> Result<(), RequestError> {
+    ) -> Result<Option<&'static str>, RequestError> {
         let (resource, child, desired) = (wanted.resource, wanted.child, wanted.desired);
         let (at, manager, body) = (
             wanted.location(),
@@ -245,6 +250,10 @@ impl Reconciler {
         if !is_created {
             self.repairs(wanted, Repairs::applied);
         }
+        let lost = lost_field(self.kind.brand, &answer, &self.owner(resource));
+        if lost.is_some() {
+            return Ok(lost);
+        }
         let answered = self
             .context
             .children
@@ -256,8 +265,35 @@ impl Reconciler {
             None => _ = rewritten.remove(&what),
         }
         info!(child = child.kind.kind, child_name = child.name, "applied");
-        Ok(())
+        Ok(None)
     }
+}
+
+/// The field without which no watch shows the child, or not as a child of `owner`.
+fn lost_field(brand: &Brand, answer: &Value, owner: &Owner) -> Option<&'static str> {
+    let labels = answer.pointer("/metadata/labels");
+    let label = labels.and_then(|labels| labels.get(MANAGED_BY_LABEL));
+    if label.and_then(Value::as_str) != Some(brand.name) {
+        return Some("metadata.labels[app.kubernetes.io/managed-by]");
+    }
+    let is_owned = Owner::of(brand, answer).is_some_and(|found| found.passes_to(owner));
+    (!is_owned).then_some("metadata.ownerReferences")
+}
+
+/// What is expected of an applied child.
+///
+/// # Errors
+/// A webhook or policy has changed this field of it.
+fn expected(wanted: Wanted<'_>, lost: Option<&str>) -> Result<Expected, ApplyError> {
+    let Some(field) = lost else {
+        return Ok(wanted.expected());
+    };
+    let (kind, name) = (wanted.child.kind.kind, &wanted.child.name);
+    let message = format!(
+        "{kind} {name}: a mutating admission webhook or policy changes {field}, without which this \
+         operator does not see the {kind}; make it leave that field"
+    );
+    Err(Blocker::external(Problem::new(Reason::FieldConflict, message)).into())
 }
 
 /// The error of a rejected apply.
