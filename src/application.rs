@@ -2,8 +2,8 @@
 
 use crate::kinds::{BRAND, OPERATORS};
 use crate::legacy::LEGACY;
-use crate::manager::Application;
 use crate::names;
+use quartet_manager::Application;
 
 /// This application.
 pub static APPLICATION: Application = Application {

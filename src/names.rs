@@ -1,5 +1,5 @@
 //! Names, paths and numbers that several manifests and the manager use. Constants only.
-//! Used by `manager` and `packaging`.
+//! Used by `application` and `packaging`.
 
 /// Default namespace of the manager.
 pub const NAMESPACE: &str = "quartet-operator-system";

@@ -2,19 +2,8 @@
 //! tests environment variables with the real binary.
 
 use super::*;
-use crate::APPLICATION;
-use crate::kinds::OPERATORS;
-
-impl Config {
-    /// The environment variables of the flags, for the test of the manifests.
-    pub(crate) fn variables() -> BTreeSet<String> {
-        let command = Config::command();
-        let named = command.get_arguments().filter_map(|flag| flag.get_env());
-        named
-            .map(|name| name.to_string_lossy().into_owned())
-            .collect()
-    }
-}
+use crate::tests::APPLICATION;
+use quartet_operator::kinds::OPERATORS;
 
 fn load(arguments: &[&str]) -> Result<Config, clap::Error> {
     let arguments = ["manager"].iter().chain(arguments);

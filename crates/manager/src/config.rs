@@ -1,7 +1,7 @@
 //! The configuration: every flag and environment variable, validated before anything starts. Names,
 //! defaults and notation are those of a kubebuilder `main.go`, so that arguments of existing manifests
 //! keep working. Opens no file and binds no port. The variables of OpenTelemetry are read by its SDK, see
-//! `manager/traces.rs`.
+//! `traces.rs`.
 //! Used by `manager`, `migration` and `packaging`.
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use quartet_webhook::TlsVersion;
 use tracing::level_filters::LevelFilter;
 
-use crate::manager::Application;
+use crate::Application;
 use quartet_certificates::Files;
 use quartet_workload::MAX_REPLICAS;
 use quartet_workload::{Operator, Settings};

@@ -208,7 +208,7 @@ mod tests {
     fn a_failed_request_is_not_logged_twice_and_a_failed_reload_of_the_ca_is_logged() {
         use tracing::Level;
         let tls = "kube_client::client::tls::rustls_tls";
-        let (builder, ours) = ("kube_client::client::builder", "quartet_operator::manager");
+        let (builder, ours) = ("kube_client::client::builder", "quartet_manager");
         for (level, target, of, is_logged) in [
             (LevelFilter::INFO, tls, Level::WARN, true),
             (LevelFilter::ERROR, tls, Level::WARN, false),
