@@ -218,25 +218,22 @@ async fn start_and_stop(
         is_stopping.then_some("the process is stopping".to_owned())
     })];
     if let Some(runtime) = webhook_runtime {
-        let address = format!(":{}", config.webhook_port);
-        let listener = listen("webhooks", "--webhook-port", &address)?;
-        let served = listener.map(|listener| (listener, runtime.handle()));
-        let measured = (&mut registry, &reads);
-        let group = &mut process.webhooks;
-        ready.extend(
-            served.map(|served| {
-                webhooks::start(application, config, &cluster, served, measured, group)
-            }),
-        );
+        let (runtime, group) = (runtime.handle(), &mut process.webhooks);
+        ready.extend(webhooks::start(
+            application,
+            config,
+            &cluster,
+            runtime,
+            &mut registry,
+            &reads,
+            group,
+        )?);
     }
     let controllers = &mut process.controllers;
     let stop = controllers.stopping();
     let running = controllers::run(application, config, &cluster, election, &mut registry, stop);
     controllers.start("controllers", running);
-    tokio::spawn(version_check::run(
-        cluster.clone(),
-        application.oldest_minor,
-    ));
+    tokio::spawn(version_check::run(cluster.clone()));
     let servers = &mut process.servers;
     if let Some(listener) = health {
         let serving = plain("health", listener, health::router(ready), HEALTH)?;

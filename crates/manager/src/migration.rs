@@ -58,7 +58,7 @@ pub(crate) async fn run(
             options,
             kind: operator.kind(),
             name: operator.kind().crd_name(),
-            manager: PatchParams::apply(application.migration_manager),
+            manager: PatchParams::apply(&format!("{}-migrate-storage", application.name)),
         };
         let name = &migration.name;
         match migration.migrate().await {

@@ -12,19 +12,14 @@ pub(crate) static APPLICATION: Application = {
         operators: given.operators,
         brand: given.brand,
         legacy: given.legacy,
-        build_metric: given.build_metric,
         metrics_prefix: given.metrics_prefix,
-        traced: given.traced,
-        oldest_minor: given.oldest_minor,
         namespace: given.namespace,
         webhook_secret: given.webhook_secret,
         webhook_manager: given.webhook_manager,
         webhook_service: given.webhook_service,
         webhook_configuration: given.webhook_configuration,
         lease: given.lease,
-        lease_manager: given.lease_manager,
         lease_flags: given.lease_flags,
-        migration_manager: given.migration_manager,
     }
 };
 

@@ -11,9 +11,7 @@ use quartet_packaging::Release;
 use super::{generated, object, release};
 use crate::APPLICATION;
 use crate::kinds::OPERATORS;
-use crate::names::{
-    HEALTHZ, METRICS_PORT_NAME, READYZ, TERMINATION_GRACE_SECONDS, WEBHOOK_PORT_NAME,
-};
+use crate::names::{METRICS_PORT_NAME, TERMINATION_GRACE_SECONDS, WEBHOOK_PORT_NAME};
 use quartet_manager::config::{CertMode, Config};
 
 const HEALTH_PORT_NAME: &str = "health";
@@ -82,7 +80,7 @@ fn the_manager_listens_on_the_ports_of_its_container() {
         assert_eq!(format!(":{}", port(name)), address, "{name}");
     }
     assert_eq!(container()["ports"].as_array().unwrap().len(), 3);
-    for (probe, endpoint) in [("livenessProbe", HEALTHZ), ("readinessProbe", READYZ)] {
+    for (probe, endpoint) in [("livenessProbe", "healthz"), ("readinessProbe", "readyz")] {
         let expected = json!({ "path": format!("/{endpoint}"), "port": HEALTH_PORT_NAME });
         assert_eq!(container()[probe]["httpGet"], expected);
     }

@@ -88,7 +88,7 @@ impl Server {
             options: &options(dry_run),
             kind: &KIND,
             name: KIND.crd_name(),
-            manager: PatchParams::apply(APPLICATION.migration_manager),
+            manager: PatchParams::apply("quartet-operator-migrate-storage"),
         };
         migration.migrate().await
     }

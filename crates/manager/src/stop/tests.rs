@@ -253,13 +253,17 @@ fn election(stored: &Stored) -> Election {
             }
             let code = if stored.1.is_null() { 404 } else { 200 };
             let body = Body::from(stored.1.to_string().into_bytes());
-            Ok::<_, Infallible>(axum::http::Response::builder().status(code).body(body).unwrap())
+            Ok::<_, Infallible>(
+                axum::http::Response::builder()
+                    .status(code)
+                    .body(body)
+                    .unwrap(),
+            )
         }
     });
     let client = kube::Client::new(service, "default");
     let lock = LeaseLock {
-        calls: client.clone(),
-        watches: client,
+        client,
         namespace: "ns".to_owned(),
         name: "lease".to_owned(),
         field_manager: "test".to_owned(),
