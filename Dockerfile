@@ -17,6 +17,7 @@ COPY crates/applied/Cargo.toml crates/applied/
 COPY crates/certificates/Cargo.toml crates/certificates/
 COPY crates/http/Cargo.toml crates/http/
 COPY crates/lease/Cargo.toml crates/lease/
+COPY crates/manager/Cargo.toml crates/manager/
 COPY crates/packaging/Cargo.toml crates/packaging/
 COPY crates/runtime/Cargo.toml crates/runtime/
 COPY crates/versions/Cargo.toml crates/versions/
@@ -31,7 +32,7 @@ RUN mkdir -p src/bin benches/pure tests && \
     for main in src/main.rs src/bin/generate.rs benches/pure/main.rs tests/cluster_audit.rs; do \
         echo 'fn main() {}' >"$main"; \
     done && \
-    for library in . crates/applied crates/certificates crates/http crates/lease crates/packaging crates/runtime crates/versions crates/webhook crates/workload tools/bench tools/devcluster tools/faultproxy tools/modelapi tools/testkit; do \
+    for library in . crates/applied crates/certificates crates/http crates/lease crates/manager crates/packaging crates/runtime crates/versions crates/webhook crates/workload tools/bench tools/devcluster tools/faultproxy tools/modelapi tools/testkit; do \
         mkdir -p "$library/src" && touch "$library/src/lib.rs"; \
     done && \
     cargo build --locked --release --package quartet-operator --bin manager

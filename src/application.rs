@@ -2,8 +2,8 @@
 
 use crate::kinds::{BRAND, OPERATORS};
 use crate::legacy::LEGACY;
-use crate::manager::Application;
 use crate::names;
+use quartet_manager::Application;
 
 /// This application.
 pub static APPLICATION: Application = Application {
@@ -14,16 +14,11 @@ pub static APPLICATION: Application = Application {
     brand: &BRAND,
     legacy: LEGACY,
     metrics_prefix: names::METRICS_PREFIX,
-    build_metric: "quartet_operator_build",
-    traced: "quartet_",
-    oldest_minor: 34,
     namespace: names::NAMESPACE,
     webhook_secret: names::WEBHOOK_SECRET,
     webhook_manager: names::WEBHOOK_MANAGER,
     webhook_service: names::WEBHOOK_SERVICE,
     webhook_configuration: names::WEBHOOK_CONFIGURATION,
     lease: names::LEASE,
-    lease_manager: names::LEASE_MANAGER,
     lease_flags: names::LEASE_FLAGS,
-    migration_manager: "quartet-operator-migrate-storage",
 };

@@ -1,19 +1,16 @@
 //! quartet-operator: four Kubernetes operators in one manager.
 //!
 //! `kinds` has the types of the custom resources and the plans of their children, `legacy` the adoption of
-//! older operators' objects. `manager` (the process) connects them to the controllers. `migration` is the subcommand. `packaging` is what the
-//! manifests contain of this application. The crates below `crates` know none of the four kinds.
+//! older operators' objects. `application` is what the manager hosts. `packaging` is what the manifests contain of
+//! this application. The crates below `crates` know none of the four kinds.
 #![cfg_attr(
     not(test),
     warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 
 mod application;
-pub mod config;
 pub mod kinds;
 pub mod legacy;
-pub mod manager;
-pub mod migration;
 pub mod names;
 pub mod packaging;
 #[cfg(test)]

@@ -11,5 +11,5 @@ use std::process::ExitCode;
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 fn main() -> ExitCode {
-    quartet_operator::manager::main(&quartet_operator::APPLICATION)
+    quartet_manager::main(&quartet_operator::APPLICATION)
 }

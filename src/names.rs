@@ -1,12 +1,10 @@
 //! Names, paths and numbers that several manifests and the manager use. Constants only.
-//! Used by `manager` and `packaging`.
+//! Used by `application` and `packaging`.
 
 /// Default namespace of the manager.
 pub const NAMESPACE: &str = "quartet-operator-system";
 /// The Lease of the leader election, in the manager's namespace.
 pub const LEASE: &str = "quartet-operator.example.com";
-/// The manager of the Lease's fields.
-pub const LEASE_MANAGER: &str = "quartet-operator-leader-election";
 /// The annotation of the Lease with the flags of its holder.
 pub const LEASE_FLAGS: &str = "quartet-operator.example.com/flags";
 /// The Service of the webhook server. OLM names it after the Deployment, with the suffix
@@ -36,12 +34,6 @@ pub const METRICS_PORT: u16 = 8443;
 pub const METRICS_PORT_NAME: &str = "https";
 /// Prefix of the names of metrics that only this program has.
 pub const METRICS_PREFIX: &str = "quartet_operator";
-/// Path of the metrics, and the nonResourceURL in RBAC rules.
-pub const METRICS_PATH: &str = "/metrics";
-/// Liveness endpoint, below `/`: answers while the process runs.
-pub const HEALTHZ: &str = "healthz";
-/// Readiness endpoint, below `/`: answers 200 while this replica accepts requests.
-pub const READYZ: &str = "readyz";
 /// The manager's Deployment. Without dots: otherwise OLM would create a Service with another name
 /// than it tells the API server.
 pub const DEPLOYMENT: &str = "quartet-operator-controller-manager";

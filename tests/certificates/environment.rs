@@ -165,7 +165,7 @@ impl TestEnv {
             managed_by: "the-test",
             field_manager: "the-test-webhook",
         };
-        let (resolver, run) = self_managed(options, client.clone(), client, Metrics::default());
+        let (resolver, run) = self_managed(options, client, Metrics::default());
         Replica {
             resolver,
             task: tokio::spawn(run),

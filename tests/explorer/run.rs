@@ -77,7 +77,6 @@ impl Process {
         let server = run.server.clone();
         let may_write = move || leading.load(Ordering::SeqCst).then_some(Duration::MAX);
         let options = Options {
-            watch_client: client.clone(),
             client,
             brand: &BRAND,
             legacy: LEGACY,

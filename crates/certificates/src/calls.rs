@@ -25,7 +25,7 @@ const WATCH_SECONDS: u32 = 50;
 
 /// The API server, and the names there. No request is retried.
 pub(super) struct Cluster {
-    pub(super) calls: Client,
+    pub(super) client: Client,
     pub(super) names: SelfManaged,
 }
 
@@ -39,7 +39,7 @@ impl Cluster {
     ) -> Result<Option<Value>, RequestError> {
         let path = format!("{}/{}", collection(at), at.name);
         let action = format!("read {path}");
-        let response = send(&self.calls, &action, Request::get(path), "", DEADLINE).await;
+        let response = send(&self.client, &action, Request::get(path), "", DEADLINE).await;
         let Some(response) = found(response)? else {
             return Ok(None);
         };
@@ -71,7 +71,7 @@ impl Cluster {
             )
         };
         let (action, body) = (format!("{verb} {path}"), object.to_string());
-        let response = send(&self.calls, &action, request, body, DEADLINE).await;
+        let response = send(&self.client, &action, request, body, DEADLINE).await;
         response.map(Response::into_body)
     }
 }
@@ -164,7 +164,7 @@ mod tests {
         let secret = reflector::ObjectRef::<Secret>::new("b").within("a").erase();
         let namespace = reflector::ObjectRef::<Namespace>::new("b").erase();
         let cluster = Cluster {
-            calls: Client::new(server, "default"),
+            client: Client::new(server, "default"),
             names: crate::tests::options(),
         };
         let read = cluster.get(&secret, &mut Timestamp::now()).await;

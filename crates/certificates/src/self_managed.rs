@@ -52,14 +52,8 @@ pub struct SelfManaged {
 }
 
 /// Serves the pair of a Secret that all replicas share, renews it, and keeps its authority in the
-/// caBundles. `calls` is for single requests and must not retry. `watches` must allow a minute without
-/// data. The future never ends.
-pub fn self_managed(
-    names: SelfManaged,
-    calls: Client,
-    watches: Client,
-    metrics: Metrics,
-) -> Source {
+/// caBundles. `client` must not retry, and must allow a minute without data. The future never ends.
+pub fn self_managed(names: SelfManaged, client: Client, metrics: Metrics) -> Source {
     let resolver = Resolver::new(metrics);
     let secret = reflector::ObjectRef::<Secret>::new(&names.secret).within(&names.namespace);
     let secret = secret.erase();
@@ -70,7 +64,10 @@ pub fn self_managed(
         // The API server uses the first.
         hosts: vec![host.clone(), format!("{host}.cluster.local")],
         targets: names.registered.iter().cloned().map(Target::new).collect(),
-        cluster: Cluster { calls, names },
+        cluster: Cluster {
+            client: client.clone(),
+            names,
+        },
         secret,
         resolver: Arc::clone(&resolver),
         serving: None,
@@ -80,7 +77,7 @@ pub fn self_managed(
     let run = async move {
         let changed = Notify::new();
         tokio::select! {
-            () = notify_of_changes(watches, watched, &changed) => {}
+            () = notify_of_changes(client, watched, &changed) => {}
             () = replica.run(&changed) => {}
         }
         Ok(())

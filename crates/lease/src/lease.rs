@@ -27,10 +27,8 @@ const RELEASED_SECONDS: i32 = 1;
 /// One Lease and its candidate.
 #[derive(Clone)]
 pub struct LeaseLock {
-    /// The client for reads and writes. It must not retry.
-    pub calls: Client,
-    /// The client for the watch. Its read timeout limits how long a dead watch goes unnoticed.
-    pub watches: Client,
+    /// The client. It must not retry. Its read timeout limits how long a dead watch goes unnoticed.
+    pub client: Client,
     /// The namespace of the Lease.
     pub namespace: String,
     /// The name of the Lease.
@@ -97,7 +95,7 @@ impl LeaseLock {
         // A Lease can always be encoded.
         let body = object.map(|object| serde_json::to_vec(&object).unwrap_or_default());
         let (body, deadline) = (body.unwrap_or_default(), self.timing.call_deadline());
-        let sent = send(&self.calls, &action, call, body, deadline).await;
+        let sent = send(&self.client, &action, call, body, deadline).await;
         let sent = sent.map(|response| response.into_body());
         let sent = match request {
             Request::Read => found(sent)?,
@@ -109,7 +107,7 @@ impl LeaseLock {
     /// The lease after each change; `None` after its deletion. A watch that hangs only costs reads: see
     /// `candidate`.
     pub(crate) fn watch(&self) -> impl Stream<Item = watcher::Result<Option<Object>>> + use<> {
-        let api: Api<Object> = Api::namespaced(self.watches.clone(), &self.namespace);
+        let api: Api<Object> = Api::namespaced(self.client.clone(), &self.namespace);
         let name = self.name.clone();
         let events = relisting(move || watch_object(api.clone(), &name));
         // The watcher itself retries at once.

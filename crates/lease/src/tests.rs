@@ -131,8 +131,7 @@ struct Running {
 
 fn lock(client: Client, name: &str) -> LeaseLock {
     LeaseLock {
-        calls: client.clone(),
-        watches: client,
+        client,
         namespace: "ns".to_owned(),
         name: "lease".to_owned(),
         field_manager: "test".to_owned(),

@@ -38,11 +38,9 @@ use quartet_workload::{ChildKind, DEPLOYMENT, Legacy, Operator, Settings, owned_
 
 /// Configuration of the controllers.
 pub struct Options {
-    /// Client of all requests but watches; must not retry.
+    /// The client. It must not retry, and its read timeout must be longer than a watch may be silent, which is
+    /// a minute (`WATCH_SECONDS` of the informers).
     pub client: kube::Client,
-    /// Client of lists and watches. A read timeout must be longer than a watch may be silent, which is a
-    /// minute (`WATCH_SECONDS` of the informers).
-    pub watch_client: kube::Client,
     /// The names that the operators share.
     pub brand: &'static Brand,
     /// The operators to run.
@@ -233,7 +231,7 @@ fn watch_children(
     let mut synced: Vec<Synced> = Vec::new();
     for &(kind, ref store) in children.stores() {
         let handlers = Arc::clone(handlers);
-        let (client, resource) = (options.watch_client.clone(), resource_of(kind));
+        let (client, resource) = (options.client.clone(), resource_of(kind));
         synced.push(inform(
             options,
             kind.kind,
@@ -245,7 +243,7 @@ fn watch_children(
         ));
     }
     let (handlers, store) = (Arc::clone(handlers), Arc::clone(&children.pods));
-    let (client, resource) = (options.watch_client.clone(), ApiResource::erase::<Pod>(&()));
+    let (client, resource) = (options.client.clone(), ApiResource::erase::<Pod>(&()));
     synced.push(inform(
         options,
         &resource.kind,
@@ -276,9 +274,9 @@ fn watch_resources(
     let handler = move |change: Change<CachedResource>, is_first_list| {
         handlers.resource_changed(kind, &change, is_first_list);
     };
-    let clients = (options.client.clone(), options.watch_client.clone());
+    let client = options.client.clone();
     let namespace = only_namespace(options);
-    let stream = stored_version::watch(kind, clients.0, clients.1, namespace);
+    let stream = stored_version::watch(kind, client, namespace);
     let namespaces = options.namespaces.clone();
     let stream = stream.filter(move |event| ready(is_watched(event, &namespaces)));
     let decode = move |object: &Value| CachedResource::decode(kind, object);

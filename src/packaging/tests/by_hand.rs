@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{committed, object};
 use crate::names::{
-    DEPLOYMENT, LEASE, METRICS_PATH, METRICS_READER, METRICS_SERVICE, NAMESPACE, SERVICE_ACCOUNT,
+    DEPLOYMENT, LEASE, METRICS_READER, METRICS_SERVICE, NAMESPACE, SERVICE_ACCOUNT,
     WEBHOOK_CONFIGURATION, WEBHOOK_SERVICE,
 };
 use crate::packaging::kinds;
@@ -57,7 +57,7 @@ fn objects_have_the_names_that_the_manager_knows() {
         (
             "rbac/metrics_reader_role.yaml",
             "/rules/0/nonResourceURLs/0",
-            METRICS_PATH,
+            "/metrics",
         ),
         ("manager/manager.yaml", "/metadata/name", DEPLOYMENT),
         (
@@ -89,7 +89,7 @@ fn objects_have_the_names_that_the_manager_knows() {
         (
             "prometheus/monitor.yaml",
             "/spec/endpoints/0/path",
-            METRICS_PATH,
+            "/metrics",
         ),
         // The label `job` of every alert.
         (

@@ -3,17 +3,16 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use clap::CommandFactory as _;
 use serde_json::{Value, json};
 
 use quartet_packaging::Release;
 
 use super::{generated, object, release};
 use crate::APPLICATION;
-use crate::config::{CertMode, Config};
 use crate::kinds::OPERATORS;
-use crate::names::{
-    HEALTHZ, METRICS_PORT_NAME, READYZ, TERMINATION_GRACE_SECONDS, WEBHOOK_PORT_NAME,
-};
+use crate::names::{METRICS_PORT_NAME, TERMINATION_GRACE_SECONDS, WEBHOOK_PORT_NAME};
+use quartet_manager::config::{CertMode, Config};
 
 const HEALTH_PORT_NAME: &str = "health";
 
@@ -51,6 +50,15 @@ fn configuration() -> Config {
     Config::parse_arguments(&APPLICATION, arguments).unwrap()
 }
 
+/// The environment variables of the flags.
+fn variables() -> BTreeSet<String> {
+    let command = Config::command();
+    let named = command.get_arguments().filter_map(|flag| flag.get_env());
+    named
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect()
+}
+
 fn port(name: &str) -> Value {
     let container = container();
     let mut ports = container["ports"].as_array().unwrap().iter();
@@ -72,7 +80,7 @@ fn the_manager_listens_on_the_ports_of_its_container() {
         assert_eq!(format!(":{}", port(name)), address, "{name}");
     }
     assert_eq!(container()["ports"].as_array().unwrap().len(), 3);
-    for (probe, endpoint) in [("livenessProbe", HEALTHZ), ("readinessProbe", READYZ)] {
+    for (probe, endpoint) in [("livenessProbe", "healthz"), ("readinessProbe", "readyz")] {
         let expected = json!({ "path": format!("/{endpoint}"), "port": HEALTH_PORT_NAME });
         assert_eq!(container()[probe]["httpGet"], expected);
     }
@@ -80,7 +88,7 @@ fn the_manager_listens_on_the_ports_of_its_container() {
 
 #[test]
 fn the_manager_knows_every_variable_that_it_is_given() {
-    let mut known = Config::variables();
+    let mut known = variables();
     let images = OPERATORS.iter().filter_map(|operator| operator.image());
     known.extend(images.map(|image| image.variable.to_owned()));
     known.insert("POD_NAMESPACE".to_owned());

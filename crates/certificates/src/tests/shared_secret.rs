@@ -5,8 +5,7 @@ use testkit::log_lines;
 
 /// A replica that runs; returns its resolver.
 fn replica(server: &Shared) -> Arc<Resolver> {
-    let calls = client(server);
-    let (resolver, run) = self_managed(options(), calls.clone(), calls, metrics());
+    let (resolver, run) = self_managed(options(), client(server), metrics());
     tokio::spawn(run);
     resolver
 }

@@ -46,25 +46,20 @@ struct Watching {
 /// The configuration and state of the watches.
 struct Watcher {
     kind: &'static Kind,
-    discovery: Client,
     client: Client,
     namespace: Option<String>,
     watching: Option<Watching>,
 }
 
 /// The resources of `kind`, in `namespace` or in all, in the storage version: a list and its
-/// changes, and again after each change of the storage version.
-///
-/// `discovery` is for single requests, `client` for watches; see [`informer::watch`].
+/// changes, and again after each change of the storage version. `client`: see [`informer::watch`].
 pub(crate) fn watch(
     kind: &'static Kind,
-    discovery: Client,
     client: Client,
     namespace: Option<&str>,
 ) -> impl Stream<Item = WatchItem> + Send + use<> {
     let watcher = Watcher {
         kind,
-        discovery,
         client,
         namespace: namespace.map(str::to_owned),
         watching: None,
@@ -79,7 +74,7 @@ impl Watcher {
     async fn next(&mut self) -> Option<WatchItem> {
         loop {
             let Some(watching) = &mut self.watching else {
-                match stored_version(&self.discovery, self.kind).await {
+                match stored_version(&self.client, self.kind).await {
                     Ok(found) => self.begin(found),
                     Err(error) => return Some(Err(watcher::Error::InitialListFailed(error))),
                 }
@@ -107,7 +102,7 @@ impl Watcher {
         let Some(watching) = &mut self.watching else {
             return;
         };
-        match stored_version(&self.discovery, self.kind).await {
+        match stored_version(&self.client, self.kind).await {
             Ok(found) if found.0.name != watching.version.name => self.begin(found),
             Ok((_, delay)) => watching.next_discovery = delay.map(|delay| Instant::now() + delay),
             Err(_) => watching.next_discovery = Some(Instant::now() + DISCOVERY_INTERVAL),

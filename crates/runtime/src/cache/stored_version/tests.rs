@@ -60,8 +60,7 @@ impl Server {
     }
 
     fn watch(&self) -> Events {
-        let (discovery, client) = (self.client.clone(), self.client.clone());
-        Box::pin(watch(&KIND, discovery, client, None))
+        Box::pin(watch(&KIND, self.client.clone(), None))
     }
 }
 

@@ -137,7 +137,6 @@ fn api_server(
 
 fn options(client: kube::Client) -> Options {
     Options {
-        watch_client: client.clone(),
         client,
         brand: &BRAND,
         legacy: Legacy::NONE,

@@ -4,16 +4,16 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use http::{Request, Response};
+use axum::http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::APPLICATION;
-use crate::kinds::OPERATORS;
-use crate::kinds::memcached::KIND;
-use crate::packaging;
+use crate::tests::APPLICATION;
+use quartet_operator::kinds::OPERATORS;
+use quartet_operator::kinds::memcached::KIND;
+use quartet_operator::packaging;
 
 const LIST: &str = "GET /apis/cache.example.com/v1/memcacheds?&limit=2";
 const REWRITE: &str = "PATCH /apis/cache.example.com/v1/namespaces/n/memcacheds/NAME/status";
@@ -88,7 +88,7 @@ impl Server {
             options: &options(dry_run),
             kind: &KIND,
             name: KIND.crd_name(),
-            manager: PatchParams::apply(APPLICATION.migration_manager),
+            manager: PatchParams::apply("quartet-operator-migrate-storage"),
         };
         migration.migrate().await
     }

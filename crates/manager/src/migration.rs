@@ -20,8 +20,8 @@ use quartet_versions::Kind;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
+use crate::Application;
 use crate::config::MigrateStorage;
-use crate::manager::Application;
 
 /// Concurrent rewrites of a kind: enough to keep the API server busy, few enough to leave capacity for
 /// other clients.
@@ -58,7 +58,7 @@ pub(crate) async fn run(
             options,
             kind: operator.kind(),
             name: operator.kind().crd_name(),
-            manager: PatchParams::apply(application.migration_manager),
+            manager: PatchParams::apply(&format!("{}-migrate-storage", application.name)),
         };
         let name = &migration.name;
         match migration.migrate().await {

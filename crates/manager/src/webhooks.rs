@@ -2,7 +2,6 @@
 //! replica, independent of caches and the lease: the informers may need the conversion webhook for
 //! their lists.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -10,25 +9,33 @@ use prometheus_client::registry::Registry;
 use quartet_webhook::{Handlers, Metrics, serve};
 use tokio::runtime::Handle;
 
-use super::Application;
 use super::cluster::Cluster;
 use super::health::{self, Check};
 use super::stop::{BEHIND_A_SERVICE, Group};
+use super::{Application, RunError, listen};
 use crate::config::{CertMode, Config};
 use quartet_certificates::{
     self as certificates, SelfManaged, directory, registered, self_managed,
 };
 
-/// Starts the certificate source and the server in `group`, the server on a runtime of its own. Returns
-/// the check of the certificate.
+/// Starts the certificate source and the server in `group`, the server on `runtime`. Returns the check of the
+/// certificate.
+///
+/// # Errors
+/// The port is not available.
 pub(super) fn start(
     application: &Application,
     config: &Config,
     cluster: &Cluster,
-    (listener, runtime): (TcpListener, &Handle),
-    (registry, reads): (&mut Registry, &certificates::Metrics),
+    runtime: &Handle,
+    registry: &mut Registry,
+    reads: &certificates::Metrics,
     group: &mut Group,
-) -> Check {
+) -> Result<Option<Check>, RunError> {
+    let port = format!(":{}", config.webhook_port);
+    let Some(listener) = listen("webhooks", "--webhook-port", &port)? else {
+        return Ok(None);
+    };
     // All kinds, whichever controllers run: stored objects of all kinds must be readable.
     let kinds = application.operators.iter().map(|operator| operator.kind());
     let kinds: Vec<_> = kinds.collect();
@@ -47,8 +54,7 @@ pub(super) fn start(
                 managed_by: application.name,
                 field_manager: application.webhook_manager,
             };
-            let (calls, watches) = (cluster.client.clone(), cluster.client.clone());
-            self_managed(options, calls, watches, of_certificate)
+            self_managed(options, cluster.client.clone(), of_certificate)
         }
     };
     group.start_endless("webhook certificates", run);
@@ -60,5 +66,6 @@ pub(super) fn start(
         let stopping = BEHIND_A_SERVICE;
         serve(listener, certificates, minimum, handlers, stopping, stop).await
     });
-    health::check("webhook", move || resolver.check_at(Timestamp::now()).err())
+    let failure = move || resolver.check_at(Timestamp::now()).err();
+    Ok(Some(health::check("webhook", failure)))
 }

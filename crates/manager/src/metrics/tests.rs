@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::*;
-use crate::APPLICATION;
+use crate::tests::APPLICATION;
 
 async fn status(served: &Arc<Served>) -> (StatusCode, Response) {
     let response = scrape(State(Arc::clone(served)), HeaderMap::new()).await;

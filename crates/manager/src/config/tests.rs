@@ -2,19 +2,8 @@
 //! tests environment variables with the real binary.
 
 use super::*;
-use crate::APPLICATION;
-use crate::kinds::OPERATORS;
-
-impl Config {
-    /// The environment variables of the flags, for the test of the manifests.
-    pub(crate) fn variables() -> BTreeSet<String> {
-        let command = Config::command();
-        let named = command.get_arguments().filter_map(|flag| flag.get_env());
-        named
-            .map(|name| name.to_string_lossy().into_owned())
-            .collect()
-    }
-}
+use crate::tests::APPLICATION;
+use quartet_operator::kinds::OPERATORS;
 
 fn load(arguments: &[&str]) -> Result<Config, clap::Error> {
     let arguments = ["manager"].iter().chain(arguments);
@@ -215,8 +204,8 @@ fn a_subcommand_with_a_flag_that_is_not_its_own_is_rejected() {
 #[test]
 fn the_flags_of_a_scaffold_without_effect_are_accepted_and_remembered() {
     for arguments in [
-        &["--enable-http2=false", "--zap-devel", "--zap-encoder=json"][..],
-        &["--zap-log-level", "debug", "--zap-stacktrace-level=error"],
+        &["--enable-http2=false"][..],
+        &["--zap-stacktrace-level", "error", "--enable-http2"],
         &["--zap-time-encoding=rfc3339", "--leader-elect"],
     ] {
         let config = load(arguments).unwrap();
@@ -227,6 +216,37 @@ fn the_flags_of_a_scaffold_without_effect_are_accepted_and_remembered() {
         assert_eq!(BTreeSet::from_iter(ignored), given);
     }
     assert!(load(&[]).unwrap().ignored_flags.is_empty());
+}
+
+#[test]
+fn the_log_flags_of_a_scaffold_set_format_and_level() {
+    use LogFormat::{Json, Text};
+    for (arguments, expected) in [
+        (&["--zap-log-level=debug"][..], (Json, LevelFilter::DEBUG)),
+        (&["--zap-log-level", "error"], (Json, LevelFilter::ERROR)),
+        (&["--zap-log-level=panic"], (Json, LevelFilter::ERROR)),
+        (&["--zap-log-level=1"], (Json, LevelFilter::DEBUG)),
+        (&["--zap-log-level=5"], (Json, LevelFilter::DEBUG)),
+        (&["--zap-encoder=console"], (Text, LevelFilter::INFO)),
+        (&["--zap-encoder=json"], (Json, LevelFilter::INFO)),
+        (&["--zap-devel"], (Text, LevelFilter::DEBUG)),
+        (&["--zap-devel=true"], (Text, LevelFilter::DEBUG)),
+        (&["--zap-devel=false"], (Json, LevelFilter::INFO)),
+        (
+            &["--zap-devel", "--zap-log-level=info"],
+            (Text, LevelFilter::INFO),
+        ),
+        (
+            &["--log-format=json", "--zap-devel"],
+            (Json, LevelFilter::DEBUG),
+        ),
+    ] {
+        let config = load(arguments).unwrap();
+        let found = (config.log_format, config.log_level);
+        assert_eq!(found, expected, "{arguments:?}");
+        assert!(config.ignored_flags.is_empty());
+    }
+    assert!(rejection(&["--zap-log-level=loud"]).contains("\"debug\""));
 }
 
 #[test]

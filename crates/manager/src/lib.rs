@@ -1,13 +1,18 @@
-//! The process: log, health, metrics, client, signals, and the order of start and stop. The process
-//! stops when any of its parts ends.
-//! Used by `migration`.
+#![doc = include_str!("../README.md")]
+#![cfg_attr(
+    not(test),
+    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 
 mod application;
 mod cluster;
+#[doc(hidden)]
+pub mod config;
 mod controllers;
 mod health;
 mod limits;
 mod metrics;
+mod migration;
 mod requests;
 mod stop;
 mod telemetry;
@@ -23,10 +28,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config::{Command, Config};
-use crate::migration;
 pub use application::Application;
-pub(crate) use cluster::Cluster;
+use cluster::Cluster;
+use config::{Command, Config};
 use limits::{COMPUTATIONS, HEALTH};
 use quartet_certificates as certificates;
 use quartet_http::error_report;
@@ -42,7 +46,7 @@ const MAX_WEBHOOK_THREADS: usize = 4;
 
 /// Why the process ended, other than by a clean stop.
 #[derive(Debug, thiserror::Error)]
-pub enum RunError {
+enum RunError {
     /// The configuration is not valid; with the cause, without a part of the credentials.
     #[error("{0}")]
     Configuration(String, #[source] Option<tower::BoxError>),
@@ -214,25 +218,22 @@ async fn start_and_stop(
         is_stopping.then_some("the process is stopping".to_owned())
     })];
     if let Some(runtime) = webhook_runtime {
-        let address = format!(":{}", config.webhook_port);
-        let listener = listen("webhooks", "--webhook-port", &address)?;
-        let served = listener.map(|listener| (listener, runtime.handle()));
-        let measured = (&mut registry, &reads);
-        let group = &mut process.webhooks;
-        ready.extend(
-            served.map(|served| {
-                webhooks::start(application, config, &cluster, served, measured, group)
-            }),
-        );
+        let (runtime, group) = (runtime.handle(), &mut process.webhooks);
+        ready.extend(webhooks::start(
+            application,
+            config,
+            &cluster,
+            runtime,
+            &mut registry,
+            &reads,
+            group,
+        )?);
     }
     let controllers = &mut process.controllers;
     let stop = controllers.stopping();
     let running = controllers::run(application, config, &cluster, election, &mut registry, stop);
     controllers.start("controllers", running);
-    tokio::spawn(version_check::run(
-        cluster.clone(),
-        application.oldest_minor,
-    ));
+    tokio::spawn(version_check::run(cluster.clone()));
     let servers = &mut process.servers;
     if let Some(listener) = health {
         let serving = plain("health", listener, health::router(ready), HEALTH)?;
@@ -304,17 +305,4 @@ fn listen(purpose: &str, flag: &str, address: &str) -> Result<Option<TcpListener
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_in_use_is_reported_with_its_address_and_flag() {
-        let listener = listen("tests", "--none", "127.0.0.1:0").unwrap();
-        let address = listener.as_ref().unwrap().local_addr().unwrap().to_string();
-        let error = listen("tests", "--none", &address).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            format!("cannot listen on {address} for tests (--none)")
-        );
-    }
-}
+mod tests;

@@ -18,7 +18,8 @@ use quartet_runtime::ControllersError;
 use tokio::time::Instant;
 
 /// The grace period of the manifests.
-const GRACE_PERIOD: Duration = Duration::from_secs(crate::names::TERMINATION_GRACE_SECONDS);
+const GRACE_PERIOD: Duration =
+    Duration::from_secs(quartet_operator::names::TERMINATION_GRACE_SECONDS);
 const NEVER: Duration = Duration::from_secs(3600);
 
 /// A part that ends `delay` after the stop signal.
@@ -233,7 +234,7 @@ fn holder(stored: &Stored) -> Value {
 /// An election whose API server stores one Lease, and has no watch.
 fn election(stored: &Stored) -> Election {
     let stored = Arc::clone(stored);
-    let service = tower::service_fn(move |request: http::Request<Body>| {
+    let service = tower::service_fn(move |request: axum::http::Request<Body>| {
         let stored = Arc::clone(&stored);
         async move {
             if request
@@ -252,13 +253,17 @@ fn election(stored: &Stored) -> Election {
             }
             let code = if stored.1.is_null() { 404 } else { 200 };
             let body = Body::from(stored.1.to_string().into_bytes());
-            Ok::<_, Infallible>(http::Response::builder().status(code).body(body).unwrap())
+            Ok::<_, Infallible>(
+                axum::http::Response::builder()
+                    .status(code)
+                    .body(body)
+                    .unwrap(),
+            )
         }
     });
     let client = kube::Client::new(service, "default");
     let lock = LeaseLock {
-        calls: client.clone(),
-        watches: client,
+        client,
         namespace: "ns".to_owned(),
         name: "lease".to_owned(),
         field_manager: "test".to_owned(),

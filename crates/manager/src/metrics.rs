@@ -45,7 +45,8 @@ pub(super) fn registry(application: &Application) -> Registry {
         ("os", std::env::consts::OS),
         ("arch", std::env::consts::ARCH),
     ]);
-    registry.register(application.build_metric, "The build that is running", build);
+    let name = format!("{}_build", application.metrics_prefix);
+    registry.register(name, "The build that is running", build);
     let start = Timestamp::now().as_millisecond() as f64 / 1000.0;
     registry.register(
         "process_start_time_seconds",

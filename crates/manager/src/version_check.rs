@@ -1,4 +1,4 @@
-//! Logs once whether the API server responds and is new enough. No other part depends on the result:
+//! Logs once whether the API server responds. No other part depends on the result:
 //! the informers connect and retry independently, so a manager may start before its API server.
 
 use std::time::Duration;
@@ -13,20 +13,13 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Logs each failure to reach the API server, and then the success.
-pub(super) async fn run(Cluster { client, server, .. }: Cluster, oldest_minor: u32) {
+pub(super) async fn run(Cluster { client, server, .. }: Cluster) {
     for attempt in 0.. {
         let pause = exponential(FIRST_PAUSE, attempt, LONGEST_PAUSE);
         match client.apiserver_version().await {
             Ok(found) => {
                 let version = found.git_version;
                 tracing::info!(server, version, "API server reached");
-                // Some providers write `34+`.
-                let minor = found.minor.trim_end_matches('+').parse::<u32>();
-                if minor.is_ok_and(|minor| minor < oldest_minor) {
-                    tracing::warn!(
-                        "this API server is older than the oldest supported one, 1.{oldest_minor}"
-                    );
-                }
                 return;
             }
             Err(error) => {

@@ -1,6 +1,6 @@
 //! Access to the metrics, as in controller-runtime: a TokenReview authenticates the bearer token, and a
-//! SubjectAccessReview authorizes the user to `get` the URL `/metrics`. Decisions are cached. While the API
-//! server is unavailable, only clients with a cached decision have access.
+//! SubjectAccessReview authorizes the user to `get` the URL `/metrics`. Permissions are cached. While the API
+//! server is unavailable, only clients with a cached permission have access.
 //!
 //! Source: controller-runtime `pkg/metrics/filters/filters.go`.
 
@@ -28,17 +28,14 @@ use quartet_http::{DEADLINE, error_report};
 pub(super) const PATH: &str = "/metrics";
 /// How long a client that may read is not reviewed again.
 const ALLOW_TTL: Duration = Duration::from_secs(60);
-/// How long one that may not is not.
-const DENY_TTL: Duration = Duration::from_secs(30);
 /// Reviews that begin at the same time, and the time until others begin: a client that guesses tokens costs
-/// the API server at most 40 requests a second, and the cache 1200 entries.
+/// the API server at most 40 requests a second.
 const REVIEWS: usize = 4;
 const REVIEW_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum bytes of a token. Those of the API server have about 1000.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
 /// The decision on a client.
-#[derive(Debug, Clone)]
 enum Decision {
     Allowed,
     /// The token is not valid.
@@ -50,8 +47,8 @@ enum Decision {
 /// Decides who may read the metrics.
 pub(super) struct Access {
     client: Client,
-    /// The decisions, each with the end of its validity, by a digest of the token. Tokens are not stored.
-    known: Mutex<HashMap<[u8; 32], (Decision, Instant)>>,
+    /// The clients that may, each with the end of that, by a digest of the token. Tokens are not stored.
+    allowed: Mutex<HashMap<[u8; 32], Instant>>,
     slots: Arc<Semaphore>,
 }
 
@@ -60,7 +57,7 @@ impl Access {
     pub(super) fn new(client: Client) -> Self {
         Self {
             client,
-            known: Mutex::default(),
+            allowed: Mutex::default(),
             slots: Arc::new(Semaphore::new(REVIEWS)),
         }
     }
@@ -93,13 +90,16 @@ impl Access {
         Some((code, reason).into_response())
     }
 
-    /// The cached decision, or a new one when a slot is free.
+    /// The decision on a client. Only a permission is cached.
     async fn decision(&self, token: &str) -> Result<Decision, BoxError> {
         let key = Sha256::digest(token).into();
-        if let Some((decision, end)) = self.known.lock().get(&key)
-            && Instant::now() < *end
+        if self
+            .allowed
+            .lock()
+            .get(&key)
+            .is_some_and(|end| Instant::now() < *end)
         {
-            return Ok(decision.clone());
+            return Ok(Decision::Allowed);
         }
         let slot = Arc::clone(&self.slots).acquire_owned().await?;
         // A task of its own: a client that disconnects would otherwise free the slot for its next token.
@@ -108,14 +108,12 @@ impl Access {
             drop(slot);
         });
         let decision = timeout(DEADLINE, decide(&self.client, token)).await??;
-        let ttl = match decision {
-            Decision::Allowed => ALLOW_TTL,
-            Decision::Unauthenticated | Decision::Forbidden(_) => DENY_TTL,
-        };
-        let now = Instant::now();
-        let mut known = self.known.lock();
-        known.retain(|_, (_, end)| now < *end);
-        known.insert(key, (decision.clone(), now + ttl));
+        if let Decision::Allowed = decision {
+            let now = Instant::now();
+            let mut allowed = self.allowed.lock();
+            allowed.retain(|_, end| now < *end);
+            allowed.insert(key, now + ALLOW_TTL);
+        }
         Ok(decision)
     }
 }

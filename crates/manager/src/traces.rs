@@ -6,8 +6,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use axum::http::Uri;
 use futures::future::BoxFuture;
-use http::Uri;
 use kube::client::Body;
 use kube::{Client, Config};
 use opentelemetry::KeyValue;

@@ -1,7 +1,7 @@
 use super::*;
 use quartet_webhook::limits::{CALL_BYTES, FREE_BYTES, WEBHOOKS};
 
-use crate::kinds::OPERATORS;
+use quartet_operator::kinds::OPERATORS;
 use quartet_workload::owned_by;
 
 /// Memory limit of the container in our manifests.
@@ -56,7 +56,7 @@ fn total(kinds: usize) -> usize {
 /// The page is about the four kinds.
 #[test]
 fn the_budget_is_within_the_container_s_limit_and_documented() {
-    let table = include_str!("../../../docs/memory.md");
+    let table = include_str!("../../../../docs/memory.md");
     let total = total(4);
     assert!(total <= CONTAINER_LIMIT, "{} MiB", total / MIB);
     for (name, bytes) in rows(4) {

@@ -37,7 +37,7 @@ pub(super) fn start(
     let (level, format) = (config.log_level, config.log_format);
     // For what is logged while the tracer is made.
     let lines_only = lines(format, io::stderr).with_filter(level);
-    let lines_only = subscriber(lines_only, None, application.traced);
+    let lines_only = subscriber(lines_only, None);
     let prepare = || Traces::prepare(application, runtime);
     let traces = dispatcher::with_default(&lines_only, prepare);
     let tracer = match &traces {
@@ -46,7 +46,7 @@ pub(super) fn start(
     };
     let (filter, control) = reload::Layer::new(filter(level));
     let lines = lines(format, io::stderr).with_filter(filter);
-    let subscriber = subscriber(lines, tracer, application.traced);
+    let subscriber = subscriber(lines, tracer);
     if subscriber.try_init().is_ok() {
         panic::set_hook(Box::new(|info| tracing::error!(panic = %info, "panicked")));
     }
@@ -70,13 +70,8 @@ fn lines(
     }
 }
 
-/// Log lines, and traces if there is a `tracer`: of the spans of modules that begin with `traced`, and of the
-/// events within them.
-fn subscriber(
-    lines: impl Layer<Registry> + Send + Sync,
-    tracer: Option<SdkTracer>,
-    traced: &str,
-) -> Dispatch {
+/// Log lines, and traces if there is a `tracer`: of the spans of these crates, and of the events within them.
+fn subscriber(lines: impl Layer<Registry> + Send + Sync, tracer: Option<SdkTracer>) -> Dispatch {
     let lines = Registry::default().with(lines);
     let Some(tracer) = tracer else {
         return lines.into();
@@ -87,7 +82,7 @@ fn subscriber(
         .with_target(false)
         .with_threads(false)
         .with_tracked_inactivity(false);
-    let traced = [TRACES, traced].map(|target| (target, LevelFilter::INFO));
+    let traced = [TRACES, "quartet_"].map(|target| (target, LevelFilter::INFO));
     lines
         .with(spans.with_filter(Targets::new().with_targets(traced)))
         .into()
@@ -145,8 +140,6 @@ mod tests {
 
     use super::*;
 
-    const TRACED: &str = module_path!();
-
     #[test]
     fn without_a_tracer_the_spans_of_traces_are_never_made() {
         // The check that the macro makes before it creates a span. The macro itself also depends on the
@@ -160,7 +153,7 @@ mod tests {
         let is_never_made = |target: &str, tracer: Option<SdkTracer>| {
             let metadata = made(target).expect("a plain registry wants all spans");
             let lines = fmt::layer().with_filter(filter(LevelFilter::OFF));
-            let subscriber = subscriber(lines, tracer, TRACED);
+            let subscriber = subscriber(lines, tracer);
             subscriber.register_callsite(metadata).is_never()
         };
         let provider = SdkTracerProvider::builder().build();
@@ -180,7 +173,7 @@ mod tests {
         let lines = lines(LogFormat::Json, move || writer.clone());
         let provider = SdkTracerProvider::builder().build();
         let lines = lines.with_filter(filter(LevelFilter::INFO));
-        let subscriber = subscriber(lines, Some(provider.tracer("test")), TRACED);
+        let subscriber = subscriber(lines, Some(provider.tracer("test")));
         dispatcher::with_default(&subscriber, log);
         buffer.text()
     }
@@ -208,7 +201,7 @@ mod tests {
     fn a_failed_request_is_not_logged_twice_and_a_failed_reload_of_the_ca_is_logged() {
         use tracing::Level;
         let tls = "kube_client::client::tls::rustls_tls";
-        let (builder, ours) = ("kube_client::client::builder", "quartet_operator::manager");
+        let (builder, ours) = ("kube_client::client::builder", "quartet_manager");
         for (level, target, of, is_logged) in [
             (LevelFilter::INFO, tls, Level::WARN, true),
             (LevelFilter::ERROR, tls, Level::WARN, false),

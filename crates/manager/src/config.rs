@@ -1,7 +1,7 @@
 //! The configuration: every flag and environment variable, validated before anything starts. Names,
 //! defaults and notation are those of a kubebuilder `main.go`, so that arguments of existing manifests
 //! keep working. Opens no file and binds no port. The variables of OpenTelemetry are read by its SDK, see
-//! `manager/traces.rs`.
+//! `traces.rs`.
 //! Used by `manager`, `migration` and `packaging`.
 
 use std::collections::BTreeSet;
@@ -13,9 +13,9 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Args, CommandFactory as _, FromArgMatches as _};
 use clap::{Parser, Subcommand, ValueEnum};
 use quartet_webhook::TlsVersion;
-use tracing::level_filters::LevelFilter;
+use tracing::level_filters::{LevelFilter, ParseLevelFilterError};
 
-use crate::manager::Application;
+use crate::Application;
 use quartet_certificates::Files;
 use quartet_workload::MAX_REPLICAS;
 use quartet_workload::{Operator, Settings};
@@ -27,14 +27,7 @@ pub const WEBHOOK_PORT: u16 = 9443;
 const BOOL: &str = "BOOL";
 
 /// Flags of a kubebuilder scaffold's `main.go` that have no effect here. They are accepted with a warning.
-const IGNORED: [&str; 6] = [
-    "enable-http2",
-    "zap-devel",
-    "zap-encoder",
-    "zap-log-level",
-    "zap-stacktrace-level",
-    "zap-time-encoding",
-];
+const IGNORED: [&str; 3] = ["enable-http2", "zap-stacktrace-level", "zap-time-encoding"];
 
 /// A valid configuration.
 #[derive(Debug, Clone, Parser)]
@@ -149,13 +142,25 @@ pub struct Config {
     #[arg(long, env, value_name = "NAMES", default_value = "")]
     watch_namespace: String,
 
+    /// The scaffold's flag for a log in text at level debug.
+    #[arg(long, value_name = BOOL, default_value = "false", hide = true)]
+    zap_devel: bool,
+
     /// Format of log lines.
-    #[arg(long, env, value_name = "FORMAT", default_value = "json")]
+    #[arg(
+        long,
+        env,
+        value_name = "FORMAT",
+        default_value = "json",
+        alias = "zap-encoder",
+        default_value_if("zap_devel", "true", "text")
+    )]
     pub log_format: LogFormat,
 
     /// Minimum severity of logged events: error (needs action), warn (retried), info, debug (each
     /// reconcile and each request) or trace.
-    #[arg(long, env, value_name = "LEVEL", default_value = "info")]
+    #[arg(long, env, value_name = "LEVEL", default_value = "info", alias = "zap-log-level",
+          default_value_if("zap_devel", "true", "debug"), value_parser = level)]
     pub log_level: LevelFilter,
 
     /// The operators to run, at least one, in the order of the application.
@@ -217,6 +222,7 @@ pub enum LogFormat {
     /// One JSON object per line.
     Json,
     /// One line of text, for a terminal.
+    #[value(alias = "console")]
     Text,
 }
 
@@ -321,6 +327,15 @@ fn address(text: &str) -> Result<String, &'static str> {
         return Ok(text.to_owned());
     }
     Err("give host:port, :port for every interface, or 0 to turn it off")
+}
+
+/// A severity. Those of zap are also `panic`, and numbers for more than info.
+fn level(text: &str) -> Result<LevelFilter, ParseLevelFilterError> {
+    match text.parse() {
+        Ok(1..=127_u8) => Ok(LevelFilter::DEBUG),
+        _ if text == "panic" => Ok(LevelFilter::ERROR),
+        _ => text.parse(),
+    }
 }
 
 /// The names in a comma-separated list, without the spaces of a folded YAML line.

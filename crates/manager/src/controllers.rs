@@ -42,11 +42,10 @@ pub(super) fn election(
         return Err(RunError::Configuration(problem.to_owned(), None));
     };
     let lock = LeaseLock {
-        calls: cluster.client.clone(),
-        watches: cluster.client.clone(),
+        client: cluster.client.clone(),
         namespace: namespace.clone(),
         name: application.lease.to_owned(),
-        field_manager: application.lease_manager.to_owned(),
+        field_manager: format!("{}-leader-election", application.name),
         identity: identity(),
         timing: candidate::TIMING,
         flags: format!(
@@ -71,7 +70,6 @@ pub(super) fn run(
     let leadership = election.as_ref().map(Election::leadership);
     let options = Options {
         client: cluster.client.clone(),
-        watch_client: cluster.client.clone(),
         brand: application.brand,
         operators: config.operators.clone(),
         legacy: application.legacy,

@@ -6,7 +6,7 @@ use quartet_workload::{Legacy, Operator};
 /// The operators, and the names of the application in the cluster and in logs, metrics and traces.
 #[derive(Debug)]
 pub struct Application {
-    /// The user agent of requests, and `service.name` of traces.
+    /// The user agent of requests, `service.name` of traces, and prefix of field managers.
     pub name: &'static str,
     /// Its version.
     pub version: &'static str,
@@ -18,14 +18,8 @@ pub struct Application {
     pub brand: &'static Brand,
     /// What it takes over from older operators.
     pub legacy: Legacy,
-    /// The metric of the build, without `_info`.
-    pub build_metric: &'static str,
     /// Prefix of the names of metrics that only this application has.
     pub metrics_prefix: &'static str,
-    /// The beginning of the modules whose spans and log lines are traced, e.g. `my_operator`.
-    pub traced: &'static str,
-    /// Minor version of the oldest Kubernetes that it is tested with.
-    pub oldest_minor: u32,
     /// The namespace of the Secret with the webhook certificate, if the manager runs in no pod.
     pub namespace: &'static str,
     /// The name of that Secret.
@@ -38,10 +32,6 @@ pub struct Application {
     pub webhook_configuration: &'static str,
     /// The Lease of the leader election.
     pub lease: &'static str,
-    /// The manager of its fields.
-    pub lease_manager: &'static str,
     /// The annotation of the Lease with the flags of its holder.
     pub lease_flags: &'static str,
-    /// The field manager of `migrate-storage`, for the audit log.
-    pub migration_manager: &'static str,
 }
