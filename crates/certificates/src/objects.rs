@@ -148,20 +148,6 @@ mod tests {
         assert_eq!(ours().trusted(&mut object), Some(Vec::new()));
     }
 
-    #[test]
-    fn a_crd_with_a_service_gets_the_bundle() {
-        let identity = made();
-        let mut object = json!({"kind": CRD, "spec": {"conversion": {
-            "strategy": "Webhook",
-            "webhook": {"clientConfig": service(), "conversionReviewVersions": ["v1"]},
-        }}});
-        assert!(ours().trust(&mut object, &pem(&identity)));
-        assert_eq!(
-            ours().trusted(&mut object),
-            Some(vec![identity.authority.clone()])
-        );
-    }
-
     /// Another manager, or a proxy of the user, has this Service and its own authority.
     #[test]
     fn a_client_of_another_service_is_left_alone() {
