@@ -4,7 +4,6 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, ServiceReference,
 };
-use quartet_certificates::{registered, registered_rights, secret_rights};
 use quartet_packaging::{Error, Project, crd};
 use quartet_versions::{Kind, Version};
 use quartet_webhook::paths;
@@ -12,10 +11,7 @@ use serde_json::Value;
 
 use crate::kinds::OPERATORS;
 use crate::legacy::LEGACY;
-use crate::names::{
-    NAMESPACE, PROJECT, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET, WEBHOOK_SERVICE,
-    WEBHOOK_SERVICE_PORT,
-};
+use crate::names::{NAMESPACE, PROJECT, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT};
 use quartet_runtime::rights;
 use quartet_workload::{Operator, owned_by};
 
@@ -26,8 +22,6 @@ pub fn kinds() -> Vec<&'static Kind> {
 
 /// This application, for the generator.
 pub fn project() -> Project {
-    let crds: Vec<_> = kinds().into_iter().map(Kind::crd_name).collect();
-    let registered = registered(crds, WEBHOOK_CONFIGURATION);
     Project {
         root: env!("CARGO_MANIFEST_DIR").into(),
         name: PROJECT,
@@ -35,14 +29,10 @@ pub fn project() -> Project {
         operators: OPERATORS.iter().map(|it| operator(*it)).collect(),
         conversion: conversion(),
         validation: paths::validate,
-        rules: vec![
-            (
-                "CONTROLLER_RULES",
-                rights(&kinds(), &owned_by(OPERATORS), LEGACY),
-            ),
-            ("REGISTRATION_RULES", registered_rights(&registered)),
-            ("CERTIFICATE_RULES", secret_rights(WEBHOOK_SECRET)),
-        ],
+        rules: vec![(
+            "CONTROLLER_RULES",
+            rights(&kinds(), &owned_by(OPERATORS), LEGACY),
+        )],
     }
 }
 

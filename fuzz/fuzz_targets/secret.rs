@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use libfuzzer_sys::fuzz_target;
 use quartet_certificates::contents::{Contents, MAX_OLD};
-use quartet_certificates::plan::{Seen, plan};
+use quartet_certificates::plan::plan;
 
 const KEYS: [&str; 7] = [
     "tls.crt",
@@ -88,15 +88,9 @@ fn read(data: BTreeMap<String, Vec<u8>>, names: &[String], now: Timestamp) -> bo
         assert!(!trusted[..index].contains(authority));
     }
     for serving in [None, contents.current.as_ref()] {
-        let seen = Seen {
-            now,
-            secret: Some(&contents),
-            serving,
-            bundles: &[],
-            settled: Duration::from_secs(60),
-        };
+        let settled = Duration::from_secs(60);
         // No new pair is created here: a plan that needs one returns this error.
-        let Ok(planned) = plan(seen, || Err(())) else {
+        let Ok(planned) = plan(now, Some(&contents), serving, &[], settled, || Err(())) else {
             continue;
         };
         if let Some(write) = planned.write {

@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 
 use quartet_packaging::{Error, Files, Generator, Release, sample_file};
 
-use crate::names::{NAMESPACE, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT};
+use crate::names::{
+    NAMESPACE, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT,
+};
 
 use super::{both_versions, kinds, original_only, project, sample, transition};
 
@@ -50,6 +52,26 @@ fn the_committed_manifests_are_those_that_the_types_give() {
     files.retain(|path, text| std::fs::read_to_string(root.join(path)).ok().as_ref() != Some(text));
     let stale: Vec<_> = files.keys().collect();
     assert!(stale.is_empty(), "stale, run `make manifests`: {stale:?}");
+}
+
+#[test]
+fn the_rights_of_self_managed_certificates_name_what_the_manager_writes() {
+    let files = files();
+    let crds = kinds()
+        .into_iter()
+        .map(|kind| ("registration", kind.crd_name()));
+    let others = [
+        ("registration", WEBHOOK_CONFIGURATION.to_owned()),
+        ("certificate", WEBHOOK_SECRET.to_owned()),
+    ];
+    for (role, name) in crds.chain(others) {
+        let path = format!("config/rbac-self-managed/webhook_{role}_role.yaml");
+        let role = &files[Path::new(&path)];
+        assert!(
+            role.contains(&format!("  resourceNames:\n  - {name}\n")),
+            "{role}"
+        );
+    }
 }
 
 /// All generated files except the bundles of earlier versions, which a catalog keeps. In

@@ -5,7 +5,7 @@ use std::future::ready;
 
 use futures::StreamExt as _;
 use futures::stream::select_all;
-use http::{Request, Response, header};
+use http::{Method, Request, Response, header};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use kube::Client;
@@ -37,7 +37,7 @@ impl Cluster {
         at: &ObjectRef,
         now: &mut Timestamp,
     ) -> Result<Option<Value>, RequestError> {
-        let path = format!("{}/{}", collection(at), at.name);
+        let path = path(at);
         let action = format!("read {path}");
         let response = send(&self.client, &action, Request::get(path), "", DEADLINE).await;
         let Some(response) = found(response)? else {
@@ -57,19 +57,12 @@ impl Cluster {
         object: &Value,
         exists: bool,
     ) -> Result<Value, RequestError> {
-        let (collection, manager) = (collection(at), self.names.field_manager);
-        let path = format!("{collection}/{}", at.name);
-        let (verb, request) = if exists {
-            (
-                "replace",
-                Request::put(format!("{path}?fieldManager={manager}")),
-            )
-        } else {
-            (
-                "create",
-                Request::post(format!("{collection}?fieldManager={manager}")),
-            )
+        let (verb, method, path) = match exists {
+            true => ("replace", Method::PUT, path(at)),
+            false => ("create", Method::POST, collection(at)),
         };
+        let target = format!("{path}?fieldManager={}", self.names.field_manager);
+        let request = Request::builder().method(method).uri(target);
         let (action, body) = (format!("{verb} {path}"), object.to_string());
         let response = send(&self.client, &action, request, body, DEADLINE).await;
         response.map(Response::into_body)
@@ -78,6 +71,10 @@ impl Cluster {
 
 fn collection(at: &ObjectRef) -> String {
     DynamicObject::url_path(&at.dyntype, at.namespace.as_deref())
+}
+
+fn path(at: &ObjectRef) -> String {
+    format!("{}/{}", collection(at), at.name)
 }
 
 /// Notifies `changed` when one of the objects changes, and sometimes without a change. Watches only
@@ -172,7 +169,7 @@ mod tests {
         let path = "/api/v1/namespaces/a/secrets/b";
         assert_eq!(read.to_string(), format!("cannot read {path}: no"));
         let created = cluster.write(&namespace, &json!({}), false).await;
-        let message = "cannot create /api/v1/namespaces/b: no";
+        let message = "cannot create /api/v1/namespaces: no";
         assert_eq!(created.unwrap_err().to_string(), message);
     }
 }

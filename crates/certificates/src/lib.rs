@@ -19,7 +19,7 @@ mod self_managed;
 mod tests;
 
 pub use directory::{Files, directory};
-pub use objects::{ObjectRef, registered, registered_rights, secret_rights};
+pub use objects::{ObjectRef, registered};
 pub use pair::{ServingPair, Validity};
 pub use resolver::{Metrics, Resolver, Source, in_memory};
 pub use self_managed::{SelfManaged, self_managed};

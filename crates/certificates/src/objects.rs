@@ -1,10 +1,9 @@
 //! The objects whose client configurations name the webhook server: ValidatingWebhookConfigurations and
 //! CustomResourceDefinitions, as JSON. Reads and replaces their caBundles; all other fields stay unchanged.
-//! Also the RBAC rules of the replicas. Pure.
+//! Pure.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
-use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::DynamicObject;
 use kube::runtime::reflector;
@@ -80,37 +79,6 @@ pub(super) fn has_one_version(object: &Value) -> bool {
     versions.is_some_and(|versions| versions.len() == 1)
 }
 
-/// Read and update existing objects, by name.
-const OWN: [&str; 4] = ["get", "list", "watch", "update"];
-
-/// Rules for the replicas' own namespace: the Secret `name`.
-pub fn secret_rights(name: &str) -> Vec<PolicyRule> {
-    vec![
-        // RBAC cannot restrict create by name.
-        rule("", "secrets", None, &["create"]),
-        rule("", "secrets", Some(name), &OWN),
-    ]
-}
-
-/// Cluster-wide rules: read and update the objects with a caBundle, each by name, without create and
-/// patch.
-pub fn registered_rights(registered: &[ObjectRef]) -> Vec<PolicyRule> {
-    let rules = registered
-        .iter()
-        .map(|at| rule(&at.dyntype.group, &at.dyntype.plural, Some(&at.name), &OWN));
-    rules.collect()
-}
-
-fn rule(group: &str, resource: &str, name: Option<&str>, verbs: &[&str]) -> PolicyRule {
-    PolicyRule {
-        api_groups: Some(vec![group.to_owned()]),
-        resources: Some(vec![resource.to_owned()]),
-        resource_names: name.map(|name| vec![name.to_owned()]),
-        verbs: verbs.iter().map(ToString::to_string).collect(),
-        ..PolicyRule::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
@@ -178,20 +146,6 @@ mod tests {
         ours().trust(&mut object, &pem(&identity));
         object["webhooks"][1]["clientConfig"]["caBundle"] = json!("bm90IFBFTQ==");
         assert_eq!(ours().trusted(&mut object), Some(Vec::new()));
-    }
-
-    #[test]
-    fn a_crd_with_a_service_gets_the_bundle() {
-        let identity = made();
-        let mut object = json!({"kind": CRD, "spec": {"conversion": {
-            "strategy": "Webhook",
-            "webhook": {"clientConfig": service(), "conversionReviewVersions": ["v1"]},
-        }}});
-        assert!(ours().trust(&mut object, &pem(&identity)));
-        assert_eq!(
-            ours().trusted(&mut object),
-            Some(vec![identity.authority.clone()])
-        );
     }
 
     /// Another manager, or a proxy of the user, has this Service and its own authority.

@@ -114,13 +114,8 @@ impl Resolver {
         let server = self.metrics.server;
         match self.validity() {
             None => Err(format!("there is no {server} certificate yet")),
-            Some(Validity { not_before, .. }) if now < not_before => Err(format!(
-                "the {server} certificate is not valid before {not_before}"
-            )),
-            Some(Validity { not_after, .. }) if now > not_after => {
-                Err(format!("the {server} certificate expired at {not_after}"))
-            }
-            Some(_) => Ok(()),
+            Some(validity) if validity.contains(now) => Ok(()),
+            Some(validity) => Err(format!("the {server} certificate is {validity}")),
         }
     }
 }
@@ -196,11 +191,11 @@ mod tests {
         resolver.install(ServingPair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap());
         assert_eq!(resolver.check_at(from), Ok(()));
         assert_eq!(resolver.check_at(to), Ok(()));
-        let before = resolver.check_at(from - second);
-        let message = "the webhook certificate is not valid before 2026-01-01T00:00:00Z";
-        assert_eq!(before.unwrap_err(), message);
-        let message = "the webhook certificate expired at 2026-02-01T00:00:00Z";
-        assert_eq!(resolver.check_at(to + second).unwrap_err(), message);
+        let message =
+            "the webhook certificate is valid from 2026-01-01T00:00:00Z to 2026-02-01T00:00:00Z";
+        for at in [from - second, to + second] {
+            assert_eq!(resolver.check_at(at).unwrap_err(), message);
+        }
     }
 
     #[test]

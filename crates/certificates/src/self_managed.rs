@@ -23,12 +23,12 @@ use super::calls::{Cluster, notify_of_changes};
 use super::contents::Contents;
 use super::identity::{Authority, Identity, LIFE, bundle, issue};
 use super::objects::{ObjectRef, has_one_version};
-use super::plan::{Seen, Settling, plan};
+use super::plan::{everywhere, plan};
 use super::resolver::{Metrics, Resolver, Source};
 
 /// How long changes are collected before a check.
 const DEBOUNCE: Duration = Duration::from_millis(250);
-/// Maximum pause after a failed check, or after a write of the Secret that has no effect.
+/// Maximum pause after a failed check.
 const MAX_RETRY: Duration = Duration::from_secs(60);
 /// The shortest time between two writes of the same bundle, so that two controllers that disagree do not keep
 /// the API server busy.
@@ -71,8 +71,7 @@ pub fn self_managed(names: SelfManaged, client: Client, metrics: Metrics) -> Sou
         secret,
         resolver: Arc::clone(&resolver),
         serving: None,
-        settling: Settling::default(),
-        started: Instant::now(),
+        settled: None,
     };
     let run = async move {
         let changed = Notify::new();
@@ -93,8 +92,8 @@ struct Replica {
     resolver: Arc<Resolver>,
     /// The pair that the resolver serves.
     serving: Option<Identity>,
-    settling: Settling,
-    started: Instant,
+    /// Since when every caBundle has held the authority of the next pair, if all do.
+    settled: Option<Instant>,
 }
 
 /// An object whose caBundle is managed.
@@ -106,31 +105,22 @@ struct Target {
     bundle: String,
     /// When that bundle was last written again because another writer had overwritten it.
     repaired: Option<Instant>,
-    /// It does not call the webhooks, and this was logged.
-    is_unused: bool,
 }
 
 impl Replica {
     async fn run(&mut self, changed: &Notify) {
         let mut attempts = 0;
         loop {
-            let checked = self.check().await;
-            let retry = exponential(DEBOUNCE, attempts, MAX_RETRY);
-            attempts += 1;
-            let pause = match checked {
-                Ok(None) => {
-                    // A change of the Secret does not end this pause: this process may have caused it.
-                    sleep(retry).await;
-                    continue;
-                }
-                Ok(Some(pause)) => {
+            let pause = match self.check().await {
+                Ok(pause) => {
                     attempts = 0;
                     pause
                 }
                 Err(error) => {
+                    attempts += 1;
                     let error = error_report(&*error);
                     tracing::warn!(error, "cannot reconcile the webhook certificate");
-                    retry
+                    exponential(DEBOUNCE, attempts, MAX_RETRY)
                 }
             };
             tokio::select! {
@@ -141,8 +131,8 @@ impl Replica {
     }
 
     /// Reads everything once, and executes the plan. Returns how long nothing has to be done without a
-    /// change; `None` if the Secret was written, by this or another replica, and must be read again.
-    async fn check(&mut self) -> Result<Option<Duration>, BoxError> {
+    /// change.
+    async fn check(&mut self) -> Result<Duration, BoxError> {
         // Before the Secret, so that a bundle that another replica writes meanwhile, for a later Secret, is not
         // replaced: that is a conflict.
         let (mut bundles, mut failed, mut now) = (Vec::new(), None, Timestamp::now());
@@ -162,15 +152,20 @@ impl Replica {
             Contents::read(&data, &self.hosts, now)
         });
         let next = stored.as_ref().and_then(|stored| stored.next.as_ref());
-        let uptime = self.started.elapsed();
-        let seen = Seen {
+        let is_everywhere = next.is_some_and(|next| everywhere(&bundles, &next.authority));
+        let since = self.settled.filter(|_| is_everywhere);
+        let since = since.unwrap_or_else(Instant::now);
+        self.settled = is_everywhere.then_some(since);
+        let (secret_contents, serving) = (stored.as_ref(), self.serving.as_ref());
+        let make = || issue(&self.hosts, now, LIFE);
+        let plan = plan(
             now,
-            secret: stored.as_ref(),
-            serving: self.serving.as_ref(),
-            bundles: &bundles,
-            settled: self.settling.observe(next, &bundles, uptime),
-        };
-        let plan = plan(seen, || issue(&self.hosts, now, LIFE))?;
+            secret_contents,
+            serving,
+            &bundles,
+            since.elapsed(),
+            make,
+        )?;
         let stored = stored.unwrap_or_default();
         self.resolver.count_read(stored.current.is_some());
         if let Some(identity) = plan.serve {
@@ -195,9 +190,9 @@ impl Replica {
         if let Some(contents) = plan.write {
             self.write_secret(secret, &contents).await?;
             // The next check reads and applies what was written.
-            return Ok(None);
+            return Ok(DEBOUNCE);
         }
-        failed.map_or(Ok(Some(pause)), |error| Err(error.into()))
+        failed.map_or(Ok(pause), |error| Err(error.into()))
     }
 
     /// Creates the Secret, or replaces its data with the resourceVersion as precondition.
@@ -232,15 +227,14 @@ impl Target {
             object: None,
             bundle: String::new(),
             repaired: None,
-            is_unused: false,
         }
     }
 
     /// Reads the object, and returns the authorities that its clients of the Service trust; `None` if it has no
     /// such client.
     ///
-    /// Logs once that there is none, unless it is a CRD that needs none: no other part of the
-    /// process notices.
+    /// Logs that there is none, unless it is a CRD that needs none: no other part of the process
+    /// notices.
     async fn read(
         &mut self,
         cluster: &Cluster,
@@ -251,8 +245,7 @@ impl Target {
         let names = &cluster.names;
         let trusted = self.object.as_mut().and_then(|it| names.trusted(it));
         let needs_none = self.object.as_ref().is_some_and(has_one_version);
-        let is_unused = trusted.is_none() && !needs_none;
-        if is_unused && !self.is_unused {
+        if trusted.is_none() && !needs_none {
             tracing::warn!(
                 kind = self.at.dyntype.kind,
                 name = self.at.name,
@@ -262,7 +255,6 @@ impl Target {
                  install it again"
             );
         }
-        self.is_unused = is_unused;
         Ok(trusted)
     }
 
@@ -281,24 +273,19 @@ impl Target {
         if let Some(since) = since.filter(|since| *since < REPAIR_INTERVAL) {
             return Ok(REPAIR_INTERVAL.saturating_sub(since));
         }
-        let written = cluster.write(&self.at, &object, true).await;
-        let is_conflict = written.as_ref().is_err_and(RequestError::is_conflict);
-        if is_repair && (written.is_ok() || is_conflict) {
-            // A conflict is probably one with the repair of another replica.
-            self.repaired = Some(Instant::now());
-        }
-        if is_conflict {
-            return Ok(DEBOUNCE);
-        }
-        written?;
-        bundle.clone_into(&mut self.bundle);
         let (kind, name) = (&self.at.dyntype.kind, &self.at.name);
         if is_repair {
-            let message = "restored a caBundle that another writer overwrote";
+            self.repaired = Some(Instant::now());
+            let message = "another writer overwrote a caBundle; restoring it";
             tracing::warn!(kind, name, "{message}");
-        } else {
-            tracing::info!(kind, name, "wrote the caBundle");
         }
+        match cluster.write(&self.at, &object, true).await {
+            // It is read again.
+            Err(error) if error.is_conflict() => return Ok(DEBOUNCE),
+            written => written?,
+        };
+        bundle.clone_into(&mut self.bundle);
+        tracing::info!(kind, name, "wrote the caBundle");
         Ok(Duration::MAX)
     }
 }

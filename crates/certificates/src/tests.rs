@@ -156,33 +156,6 @@ fn configuration() -> Value {
     })
 }
 
-#[test]
-fn the_rights_are_those_that_the_replicas_use_and_name_each_object() {
-    let own = ["get", "list", "watch", "update"];
-    let shown = |rules: Vec<k8s_openapi::api::rbac::v1::PolicyRule>| {
-        let rules = rules.into_iter().map(|rule| {
-            let names = rule.resource_names.unwrap_or_default().join(",");
-            let resource = rule.resources.unwrap_or_default().join(",");
-            (resource, names, rule.verbs.join(","))
-        });
-        rules.collect::<Vec<_>>()
-    };
-    let row = |resource: &str, name: &str, verbs: &[&str]| {
-        (resource.to_owned(), name.to_owned(), verbs.join(","))
-    };
-    assert_eq!(
-        shown(secret_rights("s")),
-        [row("secrets", "", &["create"]), row("secrets", "s", &own)]
-    );
-    assert_eq!(
-        shown(registered_rights(&options().registered)),
-        [
-            row("customresourcedefinitions", "things.example.com", &own),
-            row("validatingwebhookconfigurations", CONFIGURATION, &own),
-        ]
-    );
-}
-
 pub(crate) fn options() -> SelfManaged {
     SelfManaged {
         namespace: "the-namespace".to_owned(),

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::Write as _;
 
 /// Maximum number of bytes of a value, path or name that a message quotes.
 pub const MOST_QUOTED: usize = 256;
@@ -21,19 +20,13 @@ pub fn cut(text: &str, limit: usize) -> &str {
 }
 
 /// The displayed form of `shown`, or its beginning and `…`, in at most `most` bytes (3 or more,
-/// the size of `…`). Never has more of it in memory.
+/// the size of `…`).
 pub fn beginning_of(shown: &dyn fmt::Display, most: usize) -> String {
-    let mut bytes = vec![0; most];
-    let mut room = &mut *bytes;
-    let is_all = write!(room, "{shown}").is_ok();
-    let length = most - room.len();
-    bytes.truncate(length);
-    // A character that did not fit is left out.
-    let text = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
-    if is_all {
-        return text.to_owned();
+    let text = shown.to_string();
+    if text.len() <= most {
+        return text;
     }
-    format!("{}…", cut(text, most.saturating_sub('…'.len_utf8())))
+    format!("{}…", cut(&text, most.saturating_sub('…'.len_utf8())))
 }
 
 #[cfg(test)]

@@ -49,13 +49,14 @@ pub async fn send<T: DeserializeOwned>(
         let object = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
         Ok(Response::from_parts(head, object))
     };
-    let cause = match timeout(deadline, exchange).await {
-        Ok(Ok(response)) => return Ok(response),
-        Ok(Err(error)) => return Err(RequestError::of(action.to_owned(), error)),
-        Err(_elapsed) => Cause::Timeout(deadline),
-    };
-    let action = action.to_owned();
-    Err(RequestError { action, cause })
+    let action = || action.to_owned();
+    match timeout(deadline, exchange).await {
+        Ok(response) => response.map_err(|error| RequestError::of(action(), error)),
+        Err(_elapsed) => Err(RequestError {
+            action: action(),
+            cause: Cause::Timeout(deadline),
+        }),
+    }
 }
 
 /// The Status of a response. A `Retry-After` (RFC 9110 §10.2.3) replaces its details: an answer that has it does not
@@ -94,21 +95,15 @@ pub struct Location<'a> {
 impl Location<'_> {
     /// The path of all objects of the type in the namespace.
     pub fn collection(&self) -> String {
-        let Self {
-            api_version,
-            plural,
-            namespace,
-            ..
-        } = self;
-        let root = if api_version.contains('/') {
-            "apis"
-        } else {
-            "api"
+        let root = match self.api_version.contains('/') {
+            true => "apis",
+            false => "api",
         };
-        if namespace.is_empty() {
-            return format!("/{root}/{api_version}/{plural}");
+        let root = format!("/{root}/{}", self.api_version);
+        match self.namespace {
+            "" => format!("{root}/{}", self.plural),
+            namespace => format!("{root}/namespaces/{namespace}/{}", self.plural),
         }
-        format!("/{root}/{api_version}/namespaces/{namespace}/{plural}")
     }
 
     /// The path of the object.

@@ -39,13 +39,6 @@ pub struct Timing {
     pub retry_period: Duration,
 }
 
-impl Timing {
-    /// Deadline of one request: a renewal that fails can be repeated in time.
-    pub fn call_deadline(self) -> Duration {
-        self.renew_deadline / 2
-    }
-}
-
 /// The defaults of controller-runtime.
 pub const TIMING: Timing = Timing {
     lease_duration: Duration::from_secs(15),
@@ -90,7 +83,7 @@ pub struct Candidate {
     jitter: fn() -> f64,
     role: Role,
     known: Known,
-    /// The newest version of the lease that was seen. Older ones are ignored.
+    /// The newest version of the lease that was seen. Older ones are ignored, but in the reply to a read.
     version: u64,
     transitions: i32,
     /// The known lease may be outdated: read it before the next write.
@@ -153,12 +146,6 @@ impl Candidate {
         self.version
     }
 
-    /// Lowers the known version to `version`, since the API server has an earlier one, for example after a
-    /// restore of etcd.
-    pub fn rewind(&mut self, version: u64) {
-        self.version = self.version.min(version);
-    }
-
     /// An event of the watch. Known versions are ignored.
     pub fn observe(&mut self, now: Moment, lease: Lease) {
         self.expire(now);
@@ -186,11 +173,13 @@ impl Candidate {
         };
         let is_read = request == Request::Read;
         match reply {
+            // A read from etcd is as new as its request. An earlier version than the known one is also
+            // learned: etcd may have been restored from a backup.
             Reply::Lease(lease) if is_read => {
                 self.is_unsure = false;
                 self.learn(now, lease);
             }
-            Reply::Lease(lease) => self.written(now, &request, at, lease),
+            Reply::Lease(lease) => self.written(now, at, lease),
             Reply::Absent if is_read => self.miss(now),
             Reply::Absent | Reply::Failed => self.failed(now, is_read),
         }
@@ -294,9 +283,6 @@ impl Candidate {
 
     fn learn(&mut self, now: Moment, lease: Lease) {
         self.heard = now;
-        if lease.version < self.version {
-            return;
-        }
         self.version = lease.version;
         self.transitions = lease.record.transitions;
         let changed = match &self.known {
@@ -333,17 +319,13 @@ impl Candidate {
     }
 
     /// A write that was sent `at` succeeded.
-    fn written(&mut self, now: Moment, request: &Request, at: Moment, lease: Lease) {
+    fn written(&mut self, now: Moment, at: Moment, lease: Lease) {
         self.has_failed = false;
+        let is_release = lease.record.holder.is_empty();
         let is_latest = lease.version >= self.version;
-        self.learn(now, lease);
-        let is_release = matches!(
-            request,
-            Request::Replace {
-                change: Change::Release,
-                ..
-            }
-        );
+        if is_latest {
+            self.learn(now, lease);
+        }
         match self.role {
             Role::Lost(_) | Role::Done => {}
             _ if is_release => {

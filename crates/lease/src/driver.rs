@@ -3,7 +3,6 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::{BoxFuture, Fuse};
 use futures::{FutureExt as _, StreamExt as _};
@@ -11,7 +10,7 @@ use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::runtime::watcher;
 use prometheus_client::registry::Registry;
 use quartet_http::bounded::shortened;
-use quartet_http::{Leadership, RequestError, error_report};
+use quartet_http::{Leadership, error_report};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -21,42 +20,22 @@ use crate::fence::Fence;
 use crate::lease::{LeaseLock, lease, version_of};
 use crate::metrics::Metrics;
 
-/// Time between two warnings of the same state.
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// This process has lost the leadership and must exit.
-#[derive(Debug, thiserror::Error)]
-#[error("leader election lost: {0}")]
-pub struct ElectionLost(Loss);
-
 /// The election in one process.
 pub struct Election {
     candidate: Candidate,
     lock: LeaseLock,
     /// The lease as last seen.
     latest: Option<Object>,
-    /// Whether the current request is a read, and the known version when it was sent.
-    asked: (bool, u64),
     fence: Arc<Fence>,
     begun: watch::Sender<bool>,
     metrics: Metrics,
     clock: fn() -> Moment,
-    logged: Logged,
-}
-
-/// State that was logged already.
-#[derive(Default)]
-struct Logged {
-    leads: bool,
-    holder: String,
-    /// The last read failed, and the last write.
-    failing: [bool; 2],
-    /// When it was logged last that the leader has other flags.
-    other_flags: Option<Moment>,
+    /// The holder that was logged last.
+    logged_holder: String,
 }
 
 /// A request in progress, if any.
-type Call = Fuse<BoxFuture<'static, Result<Option<Object>, RequestError>>>;
+type Call = Fuse<BoxFuture<'static, kube::Result<Option<Object>>>>;
 
 impl Election {
     /// A standby that has sent no request. `registry` shows the metrics of the lease.
@@ -71,12 +50,11 @@ impl Election {
             candidate: Candidate::new(identity, timing, fastrand::f64, clock()),
             lock,
             latest: None,
-            asked: (false, 0),
             fence: Arc::new(Fence::new(timing, clock)),
             begun: watch::Sender::new(false),
             metrics,
             clock,
-            logged: Logged::default(),
+            logged_holder: String::new(),
         }
     }
 
@@ -90,8 +68,8 @@ impl Election {
     /// and returns.
     ///
     /// # Errors
-    /// [`ElectionLost`]: no write may start any more.
-    pub async fn run(mut self, resign: impl Future<Output = ()>) -> Result<(), ElectionLost> {
+    /// [`Loss`]: no write may start any more.
+    pub async fn run(mut self, resign: impl Future<Output = ()>) -> Result<(), Loss> {
         tracing::info!(
             lease = self.lock.name,
             namespace = self.lock.namespace,
@@ -105,7 +83,7 @@ impl Election {
             let now = (self.clock)();
             let next = self.candidate.next(now);
             self.publish();
-            self.compare_flags(now);
+            self.compare_flags();
             let wake = match next {
                 Next::Send(request) => {
                     call = self.send(request);
@@ -119,9 +97,8 @@ impl Election {
                     return Ok(());
                 }
                 Next::Lost(loss) => {
-                    let lost = ElectionLost(loss);
-                    tracing::error!(lease = self.lock.name, "{lost}; this process ends");
-                    return Err(lost);
+                    tracing::error!(lease = self.lock.name, "{loss}; this process ends");
+                    return Err(loss);
                 }
             };
             // Replies first: they are older than the timer.
@@ -135,57 +112,27 @@ impl Election {
         }
     }
 
-    fn send(&mut self, request: Request) -> Call {
-        let is_read = request == Request::Read;
-        self.asked = (is_read, self.candidate.version());
-        if self.logged.leads && is_read {
+    fn send(&self, request: Request) -> Call {
+        if self.metrics.leads.get() == 1 && request == Request::Read {
             self.metrics.slow.inc();
         }
         let (lock, latest) = (self.lock.clone(), self.latest.clone());
         lock.send(request, latest).boxed().fuse()
     }
 
-    fn answered(&mut self, answer: Result<Option<Object>, RequestError>) {
-        let (is_read, asked_at) = self.asked;
+    fn answered(&mut self, answer: kube::Result<Option<Object>>) {
         let reply = match &answer {
             Ok(Some(object)) => Reply::Lease(lease(object)),
             Ok(None) => Reply::Absent,
-            Err(_) => Reply::Failed,
-        };
-        let is_conflict = answer.as_ref().is_err_and(RequestError::is_conflict);
-        let [reads, writes] = &mut self.logged.failing;
-        let failing = if is_read { reads } else { writes };
-        let is_failing = answer.is_err() && !is_conflict;
-        let was_failing = std::mem::replace(failing, is_failing);
-        if was_failing && !is_failing {
-            tracing::info!("the lease is available again");
-        }
-        match &answer {
-            Ok(object) => {
-                if let Some(version) = object.as_ref().map(version_of)
-                    && is_read
-                    && version < asked_at
-                {
-                    // A read from etcd is as new as its request. So etcd was restored from a backup,
-                    // and the versions decrease.
-                    tracing::warn!(
-                        version,
-                        known = asked_at,
-                        "the API server has an earlier version of the lease"
-                    );
-                    self.candidate.rewind(version);
-                }
-            }
-            Err(error) if is_conflict || was_failing => {
-                let error = error_report(error);
-                tracing::debug!(error, "the lease request failed");
-            }
+            // Another process has written the lease.
+            Err(kube::Error::Api(status)) if status.is_conflict() => Reply::Failed,
             Err(error) => {
                 let (lease, namespace) = (&self.lock.name, &self.lock.namespace);
                 let (error, message) = (error_report(error), "the lease request failed; retrying");
                 tracing::warn!(lease, namespace, error, "{message}");
+                Reply::Failed
             }
-        }
+        };
         self.candidate.replied((self.clock)(), reply);
         self.keep(answer.ok().flatten());
     }
@@ -212,19 +159,16 @@ impl Election {
         }
     }
 
-    /// Says once a minute that the leader has other flags.
-    fn compare_flags(&mut self, now: Moment) {
+    /// Says when the leader is found to have other flags.
+    fn compare_flags(&self) {
         let (holder, ours) = (self.candidate.holder(), &self.lock.flags);
         let is_standby = !holder.is_empty() && *holder != *self.lock.identity;
-        let theirs = self.latest.as_ref();
-        let theirs = theirs.and_then(|object| self.lock.flags_of(object));
-        let others = theirs.filter(|theirs| is_standby && theirs != ours);
-        self.metrics.other_flags.set(others.is_some().into());
-        let logged = &mut self.logged.other_flags;
-        if let Some(theirs) = others
-            && logged.is_none_or(|logged| now >= logged + MINUTE)
-        {
-            *logged = Some(now);
+        let latest = self.latest.as_ref().filter(|_| is_standby);
+        let annotations = latest.and_then(|object| object.metadata.annotations.as_ref());
+        let theirs = annotations.and_then(|it| it.get(self.lock.flags_annotation));
+        let others = theirs.filter(|theirs| *theirs != ours);
+        let was_told = self.metrics.other_flags.set(others.is_some().into()) == 1;
+        if let Some(theirs) = others.filter(|_| !was_told) {
             // Whoever may write the Lease can make them as long as its annotations may be.
             let theirs = &*shortened(theirs);
             tracing::warn!(
@@ -242,10 +186,9 @@ impl Election {
         let until = self.candidate.leads_until();
         self.fence.set(until);
         let leads = until.is_some();
-        self.metrics.leads.set(leads.into());
-        let has_led = std::mem::replace(&mut self.logged.leads, leads);
+        let has_led = self.metrics.leads.set(leads.into()) == 1;
         let (lease, holder) = (&self.lock.name, self.candidate.holder());
-        let is_new = *holder != self.logged.holder;
+        let is_new = *holder != self.logged_holder;
         if leads && !has_led {
             self.begun.send_replace(true);
             tracing::info!(lease, "became leader");
@@ -256,7 +199,7 @@ impl Election {
             }
         }
         if is_new {
-            self.logged.holder = holder.to_owned();
+            self.logged_holder = holder.to_owned();
         }
     }
 }

@@ -8,13 +8,11 @@ use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::core::Status;
+use kube::api::PostParams;
 use kube::runtime::watcher::{self, watch_object};
-use kube::{Api, Client, Resource as _};
-use quartet_http::{RequestError, found, relisting, send};
-use serde::Deserialize;
-use serde_json::Value;
-use tokio::time::sleep;
+use kube::{Api, Client};
+use quartet_http::relisting;
+use tokio::time::{sleep, timeout};
 
 use crate::candidate::{Change, Lease, Record, Request, Timing};
 
@@ -46,62 +44,38 @@ pub struct LeaseLock {
 }
 
 impl LeaseLock {
-    /// The flags of the last holder that wrote them.
-    pub(crate) fn flags_of<'a>(&self, object: &'a Object) -> Option<&'a str> {
-        let annotations = object.metadata.annotations.as_ref()?;
-        annotations.get(self.flags_annotation).map(String::as_str)
-    }
-
     /// Sends a request; `None` if there is no lease to read. `latest` is the lease last seen. Its other
     /// metadata is kept.
     pub(crate) async fn send(
         self,
         request: Request,
         latest: Option<Object>,
-    ) -> Result<Option<Object>, RequestError> {
-        let Self {
-            namespace,
-            name,
-            field_manager,
-            ..
-        } = &self;
-        let all = Object::url_path(&(), Some(namespace));
-        let path = format!("{all}/{name}");
-        let (verb, call, object) = match &request {
-            Request::Read => ("read", http::Request::get(path), None),
-            Request::Create { transitions } => {
-                let mut object = Object::default();
-                object.metadata.namespace = Some(namespace.clone());
-                object.metadata.name = Some(name.clone());
-                let transitions = *transitions;
-                let object = self.changed(object, &Change::Take { transitions });
-                let target = format!("{all}?fieldManager={field_manager}");
-                ("create", http::Request::post(target), Some(object))
-            }
-            Request::Replace { version, change } => {
-                let target = format!("{path}?fieldManager={field_manager}");
-                let latest = latest.filter(|object| version_of(object) == *version);
-                let object = latest.map(|object| self.changed(object, change));
-                ("replace", http::Request::put(target), object)
+    ) -> kube::Result<Option<Object>> {
+        let api = Api::<Object>::namespaced(self.client.clone(), &self.namespace);
+        let params = PostParams {
+            field_manager: Some(self.field_manager.clone()),
+            ..PostParams::default()
+        };
+        let mut object = latest.unwrap_or_default();
+        let call = async {
+            match request {
+                Request::Read => api.get_opt(&self.name).await,
+                Request::Create { transitions } => {
+                    let mut object = Object::default();
+                    object.metadata.name = Some(self.name.clone());
+                    let object = self.changed(object, &Change::Take { transitions });
+                    api.create(&params, &object).await.map(Some)
+                }
+                Request::Replace { version, change } => {
+                    object.metadata.resource_version = Some(version.to_string());
+                    let object = self.changed(object, &change);
+                    api.replace(&self.name, &params, &object).await.map(Some)
+                }
             }
         };
-        let action = format!("{verb} the Lease {namespace}/{name}");
-        if object.is_none() && request != Request::Read {
-            // The lease to replace is not the one last seen.
-            let status = Status::failure("the lease has been modified", "Conflict");
-            let error = kube::Error::Api(status.with_code(409).boxed());
-            return Err(RequestError::of(action, error));
-        }
-        // A Lease can always be encoded.
-        let body = object.map(|object| serde_json::to_vec(&object).unwrap_or_default());
-        let (body, deadline) = (body.unwrap_or_default(), self.timing.call_deadline());
-        let sent = send(&self.client, &action, call, body, deadline).await;
-        let sent = sent.map(|response| response.into_body());
-        let sent = match request {
-            Request::Read => found(sent)?,
-            Request::Create { .. } | Request::Replace { .. } => Some(sent?),
-        };
-        Ok(sent.map(|Readable(object)| object))
+        // A renewal that fails can be repeated in time.
+        let sent = timeout(self.timing.renew_deadline / 2, call).await;
+        sent.unwrap_or_else(|elapsed| Err(kube::Error::Service(elapsed.into())))
     }
 
     /// The lease after each change; `None` after its deletion. A watch that hangs only costs reads: see
@@ -146,30 +120,6 @@ impl LeaseLock {
     }
 }
 
-/// A Lease without times that cannot be decoded, and without managedFields, which have times, too. Anybody
-/// with the right can write one, for example of the last day of the year 9999, after which no process could
-/// lead. The next write replaces those of the spec, and keeps the managedFields.
-#[derive(Deserialize)]
-#[serde(try_from = "Value")]
-pub struct Readable(pub Object);
-
-impl TryFrom<Value> for Readable {
-    type Error = serde_json::Error;
-
-    fn try_from(mut lease: Value) -> Result<Self, Self::Error> {
-        if let Some(Value::Object(metadata)) = lease.get_mut("metadata") {
-            metadata.remove("managedFields");
-        }
-        if let Some(Value::Object(spec)) = lease.get_mut("spec") {
-            spec.retain(|field, value| {
-                !matches!(field.as_str(), "acquireTime" | "renewTime")
-                    || MicroTime::deserialize(&*value).is_ok()
-            });
-        }
-        serde_json::from_value(lease).map(Self)
-    }
-}
-
 /// A resourceVersion, which Kubernetes 1.35 and later promise to be a number that grows; 0 if
 /// it is not one.
 pub(crate) fn version_of(object: &Object) -> u64 {
@@ -180,7 +130,7 @@ pub(crate) fn version_of(object: &Object) -> u64 {
 }
 
 /// The part of the object that the rules use. Missing fields are read as in client-go.
-pub fn lease(object: &Object) -> Lease {
+pub(crate) fn lease(object: &Object) -> Lease {
     let spec = object.spec.clone().unwrap_or_default();
     let seconds = spec.lease_duration_seconds.unwrap_or_default();
     Lease {

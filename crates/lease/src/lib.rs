@@ -17,8 +17,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 pub use clock::Moment;
-pub use driver::{Election, ElectionLost};
-pub use lease::{LeaseLock, Readable, lease};
+pub use driver::Election;
+pub use lease::LeaseLock;
 
 /// The host name, which in a cluster is the name of the pod, and random digits: a restarted process
 /// is another candidate.

@@ -42,6 +42,16 @@ fn holding(current: &Identity) -> Contents {
     }
 }
 
+/// The arguments of [`plan`].
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    now: Timestamp,
+    secret: Option<&'a Contents>,
+    serving: Option<&'a Identity>,
+    bundles: &'a [Option<Vec<Authority>>],
+    settled: Duration,
+}
+
 /// The view of a replica that serves `serving`, with everything else in order.
 fn seen<'a>(
     now: Timestamp,
@@ -59,5 +69,7 @@ fn seen<'a>(
 }
 
 fn decide(seen: Seen<'_>) -> Plan {
-    plan(seen, || issue(&names(), seen.now, LIFE)).unwrap()
+    let (secret, serving) = (seen.secret, seen.serving);
+    let make = || issue(&names(), seen.now, LIFE);
+    plan(seen.now, secret, serving, seen.bundles, seen.settled, make).unwrap()
 }

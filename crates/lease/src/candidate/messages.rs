@@ -85,16 +85,16 @@ pub enum Next {
     Lost(Loss),
 }
 
-/// Why this process has lost the leadership.
+/// This process has lost the leadership and must exit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Loss {
     /// The renew deadline passed.
-    #[error("the lease could not be renewed in time")]
+    #[error("leader election lost: the lease could not be renewed in time")]
     NotRenewed,
     /// Another process holds the lease.
-    #[error("the lease is held by {0}")]
+    #[error("leader election lost: the lease is held by {0}")]
     Taken(Arc<str>),
     /// Another process cleared the holder.
-    #[error("another process cleared the holder of the lease")]
+    #[error("leader election lost: another process cleared the holder of the lease")]
     Cleared,
 }

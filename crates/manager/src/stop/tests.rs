@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use kube::client::Body;
 use prometheus_client::registry::Registry;
 use quartet_lease::{Election, LeaseLock};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::super::controllers::run_elected;
@@ -251,14 +251,15 @@ fn election(stored: &Stored) -> Election {
                 stored.1 = serde_json::from_slice(&body).unwrap();
                 stored.1["metadata"]["resourceVersion"] = stored.0.to_string().into();
             }
-            let code = if stored.1.is_null() { 404 } else { 200 };
-            let body = Body::from(stored.1.to_string().into_bytes());
-            Ok::<_, Infallible>(
-                axum::http::Response::builder()
-                    .status(code)
-                    .body(body)
-                    .unwrap(),
-            )
+            let (code, answer) = match stored.1.is_null() {
+                true => (
+                    404,
+                    json!({"kind": "Status", "reason": "NotFound", "code": 404}),
+                ),
+                false => (200, stored.1.clone()),
+            };
+            let body = Body::from(answer.to_string().into_bytes());
+            Ok::<_, Infallible>(axum::http::Response::builder().status(code).body(body).unwrap())
         }
     });
     let client = kube::Client::new(service, "default");

@@ -35,7 +35,8 @@ pub(super) const OBJECTS: usize = 3;
 #[derive(Default)]
 pub(super) struct Replica {
     pub(super) serving: Option<Identity>,
-    settling: Settling,
+    /// Since when every bundle has held the authority of the next pair.
+    settled: Option<Duration>,
     /// The version of the Secret that was read, and the planned contents.
     pub(super) secret: Option<(u64, Contents)>,
     /// For each object the version that was read, and its bundle.
@@ -116,7 +117,11 @@ impl World {
             .collect();
         let replica = &mut self.replicas[index];
         let next = stored.as_ref().and_then(|stored| stored.next.as_ref());
-        let settled = replica.settling.observe(next, &bundles, self.uptime);
+        let is_everywhere = next.is_some_and(|next| everywhere(&bundles, &next.authority));
+        let since = replica.settled.filter(|_| is_everywhere);
+        let since = since.unwrap_or(self.uptime);
+        replica.settled = is_everywhere.then_some(since);
+        let settled = self.uptime - since;
         let decided = decide(Seen {
             now: self.now,
             secret: stored.as_ref(),

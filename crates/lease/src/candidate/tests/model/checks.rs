@@ -10,6 +10,23 @@ const NO_FAULTS: Budget = Budget {
     delete: 0,
 };
 
+const LOST: Budget = Budget {
+    lost: 1,
+    ..NO_FAULTS
+};
+const RESIGN: Budget = Budget {
+    resign: 1,
+    ..NO_FAULTS
+};
+const CRASH: Budget = Budget {
+    crash: 1,
+    ..NO_FAULTS
+};
+const DELETE: Budget = Budget {
+    delete: 1,
+    ..NO_FAULTS
+};
+
 fn check(candidates: usize, is_direct: bool, budget: Budget) {
     let setting = Setting {
         candidates,
@@ -37,87 +54,31 @@ fn two_candidates_are_never_two_writers_whatever_is_slow() {
 
 #[test]
 fn lost_messages_make_no_second_writer() {
-    check(
-        2,
-        true,
-        Budget {
-            lost: 1,
-            ..NO_FAULTS
-        },
-    );
+    check(2, true, LOST);
 }
 
 #[test]
 fn a_candidate_that_resigns_hands_over() {
-    check(
-        2,
-        true,
-        Budget {
-            resign: 1,
-            ..NO_FAULTS
-        },
-    );
+    check(2, true, RESIGN);
 }
 
 #[test]
 fn a_candidate_that_crashes_and_comes_back_is_no_second_writer() {
-    check(
-        2,
-        true,
-        Budget {
-            crash: 1,
-            ..NO_FAULTS
-        },
-    );
+    check(2, true, CRASH);
 }
 
 #[test]
 fn a_lease_that_is_deleted_makes_no_second_writer_of_those_who_knew_it() {
-    check(
-        2,
-        true,
-        Budget {
-            delete: 1,
-            ..NO_FAULTS
-        },
-    );
+    check(2, true, DELETE);
 }
 
 #[test]
 #[ignore = "takes minutes: cargo test --release -p quartet-lease --lib -- --ignored"]
 fn two_candidates_with_any_one_fault_and_any_delay() {
-    check(
-        2,
-        false,
-        Budget {
-            lost: 1,
-            ..NO_FAULTS
-        },
-    );
-    check(
-        2,
-        false,
-        Budget {
-            resign: 1,
-            ..NO_FAULTS
-        },
-    );
-    check(
-        2,
-        false,
-        Budget {
-            crash: 1,
-            ..NO_FAULTS
-        },
-    );
-    check(
-        2,
-        false,
-        Budget {
-            delete: 1,
-            ..NO_FAULTS
-        },
-    );
+    check(2, false, LOST);
+    check(2, false, RESIGN);
+    check(2, false, CRASH);
+    check(2, false, DELETE);
 }
 
 #[test]
@@ -132,36 +93,12 @@ fn every_broken_rule_is_found_out() {
         (Broken::Version, NO_FAULTS),
         (Broken::Fence, NO_FAULTS),
         (Broken::CountsFromReply, NO_FAULTS),
-        (
-            Broken::SilenceIsYes,
-            Budget {
-                lost: 1,
-                ..NO_FAULTS
-            },
-        ),
+        (Broken::SilenceIsYes, LOST),
         (Broken::ComparesClocks, NO_FAULTS),
-        (
-            Broken::DeletedIsFree,
-            Budget {
-                delete: 1,
-                ..NO_FAULTS
-            },
-        ),
+        (Broken::DeletedIsFree, DELETE),
         (Broken::NoGap, NO_FAULTS),
-        (
-            Broken::ReleasesEarly,
-            Budget {
-                resign: 1,
-                ..NO_FAULTS
-            },
-        ),
-        (
-            Broken::DeletedUnseen,
-            Budget {
-                delete: 1,
-                ..NO_FAULTS
-            },
-        ),
+        (Broken::ReleasesEarly, RESIGN),
+        (Broken::DeletedUnseen, DELETE),
     ] {
         let setting = Setting {
             candidates: 2,
