@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::error::Blocker;
+use crate::cache::cached::CachedChild;
 use crate::object::ObjectKey;
+use crate::state::hash_of;
 use quartet_applied::fingerprint::{self, Fingerprint};
 use quartet_applied::stamp::Stamp;
 use quartet_http::Location;
@@ -72,6 +74,22 @@ impl<'a> Wanted<'a> {
             desired: fingerprint::of_desired(&kept.body, self.stamp),
             ..self
         }
+    }
+
+    /// A hash of the inputs of an attempt to apply the child, with what the cache holds under its name. Another
+    /// attempt with the same inputs would fail the same way. The generation of the resource counts even if
+    /// this child does not change, since the user waits for the result; that of a `found` object with pods
+    /// instead of its version, since its status has no effect on an apply.
+    pub(crate) fn attempt(&self, found: Option<&CachedChild>) -> u64 {
+        let found = found.map(|found| {
+            let version = match self.child.kind.has_pods {
+                true => found.meta.generation.unsigned_abs(),
+                false => found.meta.resource_version,
+            };
+            (&found.meta.uid, &found.owner, version)
+        });
+        let (kind, name) = (self.child.kind, &self.child.name);
+        hash_of(&(kind, name, self.desired, self.resource.generation, found))
     }
 
     pub(super) fn location(&self) -> Location<'a> {
