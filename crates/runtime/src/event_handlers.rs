@@ -48,15 +48,10 @@ impl QueueHandle {
     pub(super) fn resource_changed(&self, change: &Change<CachedResource>, is_first_list: bool) {
         match (&change.before, &change.after) {
             (Some(before), Some(after)) if before.is_semantically_equal(after) => {}
-            (before, Some(after)) => {
-                let is_listed = before.is_none() && is_first_list;
-                let priority = if is_listed {
-                    Priority::Low
-                } else {
-                    Priority::Normal
-                };
-                self.queue.add(after.meta.key.clone(), priority);
+            (None, Some(after)) if is_first_list => {
+                self.queue.add(after.meta.key.clone(), Priority::Low);
             }
+            (_, Some(after)) => self.queue.add(after.meta.key.clone(), Priority::Normal),
             (Some(before), None) => {
                 self.states.forget(&before.meta.key, &before.meta.uid);
                 self.queue.remove(&before.meta.key);

@@ -10,9 +10,6 @@ use serde_json::{Map, Value};
 use super::child::Child;
 use super::names;
 
-/// The constraints in a Deployment.
-const SPREAD: &str = "/spec/template/spec/topologySpreadConstraints";
-
 /// `spec.selector` of a workload; `None` if it equals the selector that we would set for the
 /// resource `name` of the controller `controller_name`.
 pub fn selector_of(workload: &Value, controller_name: &str, name: &str) -> Option<Box<Value>> {
@@ -45,7 +42,7 @@ pub fn keeping(child: &Child, kept: &Value) -> Child {
         if let Some(Value::Object(labels)) = body.pointer_mut("/spec/template/metadata/labels") {
             labels.extend(theirs.map(|(label, value)| (label.clone(), value.clone())));
         }
-        let spread = body.pointer_mut(SPREAD);
+        let spread = body.pointer_mut("/spec/template/spec/topologySpreadConstraints");
         for constraint in spread.and_then(Value::as_array_mut).into_iter().flatten() {
             retain_values(constraint.pointer_mut("/labelSelector/matchLabels"), kept);
         }
@@ -53,22 +50,6 @@ pub fn keeping(child: &Child, kept: &Value) -> Child {
         retain_values(body.pointer_mut("/spec/selector"), kept);
     }
     child
-}
-
-/// The Deployment as an earlier release made it: its spread constraints select without `kind_label`. `None` if
-/// it has no constraints.
-#[must_use]
-pub fn with_earlier_spread(child: &Child, kind_label: &str) -> Option<Child> {
-    child.body.pointer(SPREAD)?;
-    let mut child = child.clone();
-    let constraints = child.body.pointer_mut(SPREAD).and_then(Value::as_array_mut);
-    for constraint in constraints.into_iter().flatten() {
-        let labels = constraint.pointer_mut("/labelSelector/matchLabels");
-        if let Some(Value::Object(labels)) = labels {
-            labels.remove(kind_label);
-        }
-    }
-    Some(child)
 }
 
 /// Replaces the values of the labels in a selector with those of `kept`.

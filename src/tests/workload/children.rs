@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use quartet_workload::Reason;
 use quartet_workload::operand::Operand as _;
 use quartet_workload::plan::{ConfigPlan, Plan, StoragePlan};
 

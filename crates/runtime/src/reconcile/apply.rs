@@ -8,7 +8,6 @@ pub(super) mod error;
 mod ownership;
 pub(super) mod wanted;
 
-use serde_json::json;
 use tracing::{debug, info};
 
 pub(super) use self::error::ApplyError;
@@ -16,12 +15,10 @@ use self::error::{Blocker, PATIENCE_WITH_WRITES};
 pub(super) use self::wanted::Ensured;
 use self::wanted::{Existing, Expected, Wanted};
 use crate::cache::cached::Owner;
-use crate::object::ObjectKey;
 use crate::reconcile::error_class::{self, ErrorClass};
 use crate::reconcile::reconciler::Reconciler;
 use crate::repairs::Repairs;
 use crate::state::{Repaired, jittered_retry};
-use quartet_applied::{fingerprint, merge};
 use quartet_http::RequestError;
 use quartet_workload::{Child, Resource, kept};
 
@@ -53,39 +50,15 @@ impl Reconciler {
     ) -> Result<(), ApplyError> {
         for child in children {
             // Read for each child: applying the one before may have adopted an object.
-            let preserved = self.preserving(resource, child);
+            let (namespace, uid) = (&resource.namespace, &resource.uid);
+            let selector = self.context.children.preserved_selector(namespace, uid);
+            let preserved = selector.map(|selector| kept::keeping(child, &selector));
             let wanted = Wanted::new(resource, child, self.kind.brand.applied);
             let preserved = preserved.as_ref().map(|child| wanted.keeping(child));
             self.ensure_child(preserved.unwrap_or(wanted), ensured)
                 .await?;
         }
         self.delete_unwanted(resource, children).await
-    }
-
-    /// The child with what is preserved of the existing Deployment: the selector of an older operator, and
-    /// spread constraints of an earlier release until another field of the pods changes.
-    fn preserving(&self, resource: &Resource, child: &Child) -> Option<Child> {
-        let (namespace, uid) = (&resource.namespace, &resource.uid);
-        let selector = self.context.children.preserved_selector(namespace, uid);
-        let kept = selector.map(|selector| kept::keeping(child, &selector));
-        let earlier =
-            kept::with_earlier_spread(kept.as_ref().unwrap_or(child), self.kind.brand.kind_label);
-        earlier
-            .filter(|it| self.differs_in_replicas(resource, it))
-            .or(kept)
-    }
-
-    /// Whether a cached Deployment is as desired but for the number of its pods.
-    fn differs_in_replicas(&self, resource: &Resource, desired: &Child) -> bool {
-        let key = ObjectKey::new(&resource.namespace, &desired.name);
-        let live = self.context.children.cached(desired.kind, &key);
-        live.is_some_and(|live| {
-            let replicas = live.workload().map(|workload| workload.desired);
-            let mut body = desired.body.clone();
-            merge(&mut body, json!({"spec": {"replicas": replicas}}));
-            let desired = fingerprint::of_desired(&body, self.kind.brand.applied).fields;
-            live.fingerprint.is_some_and(|live| live.fields == desired)
-        })
     }
 
     /// Whether the cache shows every child as expected.
