@@ -44,19 +44,19 @@ pub(crate) struct Expected {
 
 /// A child, and the fingerprint of its desired state.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(crate) struct Wanted<'a> {
     pub(super) resource: &'a Resource,
     pub(super) child: &'a Child,
     /// The annotation of the stamp.
     pub(super) stamp: &'static str,
-    pub(super) desired: Fingerprint,
+    pub(crate) desired: Fingerprint,
     /// For [`Repairs`](crate::repairs::Repairs): the hash of the desired state without
     /// what is kept of an existing object, which is not known while the cache does not show that object.
     pub(super) counted: u64,
 }
 
 impl<'a> Wanted<'a> {
-    pub(super) fn new(resource: &'a Resource, child: &'a Child, stamp: &'static str) -> Self {
+    pub(crate) fn new(resource: &'a Resource, child: &'a Child, stamp: &'static str) -> Self {
         let desired = fingerprint::of_desired(&child.body, stamp);
         Wanted {
             resource,

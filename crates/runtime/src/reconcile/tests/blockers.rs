@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, willing};
 use crate::reconcile::Action;
 use crate::reconcile::Blocker;
-use crate::state::{Attempt, ReconcileStates, key_of};
-use quartet_applied::fingerprint;
+use crate::reconcile::apply::wanted::Wanted;
+use crate::state::{ReconcileStates, key_of};
 use quartet_workload::api::Status;
-use quartet_workload::{CONFIG_MAP, DEPLOYMENT, Reason, Resource};
+use quartet_workload::{CONFIG_MAP, Child, DEPLOYMENT, Reason, Resource};
 
 #[tokio::test(start_paused = true)]
 async fn fault_42_a_strangers_object_is_looked_at_once_and_never_forced() {
