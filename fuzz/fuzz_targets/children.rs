@@ -6,7 +6,7 @@ use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use quartet_operator::kinds::OPERATORS;
 use quartet_operator_fuzz::{is_json, resources};
-use quartet_workload::{Operator, Resource, Settings, ValidationError};
+use quartet_workload::{Operator, Problem, Resource, Settings};
 use serde_json::Value;
 
 fuzz_target!(|input: &[u8]| {
@@ -42,9 +42,6 @@ fn check(operator: &dyn Operator, resource: &Resource) {
                 }
             }
         }
-        Err(ValidationError::Invalid(rules)) => {
-            assert!(!rules.is_empty());
-        }
-        Err(ValidationError::ReplicasOverLimit { wanted, limit }) => assert!(wanted > limit),
+        Err(problem) => assert!(!problem.message.is_empty()),
     }
 }

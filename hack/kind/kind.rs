@@ -4,7 +4,7 @@ use kube::CustomResource;
 use quartet_versions::{FieldMapping, Kind, Version};
 use quartet_workload::api::Status;
 use quartet_workload::api::workload::ReplicatedWorkload;
-use quartet_workload::operand::{Operand, OperandImage, Settings, ValidationError};
+use quartet_workload::operand::{Operand, OperandImage, Problem, Settings};
 use quartet_workload::plan::{Plan, WorkloadDefaults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ impl Operand for {Kind} {
     const IMAGE: Option<&'static OperandImage> = Some(&IMAGE);
     type Spec = v1::{Kind}Spec;
 
-    fn plan(&self, spec: v1::{Kind}Spec, settings: &Settings) -> Result<Plan, ValidationError> {
+    fn plan(&self, spec: v1::{Kind}Spec, settings: &Settings) -> Result<Plan, Problem> {
         Plan::replicated(&DEFAULTS, &IMAGE, spec.workload, settings)
     }
 }

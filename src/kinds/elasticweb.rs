@@ -4,13 +4,13 @@
 use kube::CustomResource;
 use quartet_versions::limits::{IMAGE_MAX, VISIBLE};
 use quartet_versions::replicas::pods_for;
-use quartet_versions::validation::ServiceName;
+use quartet_versions::validation::{FieldError, ServiceName};
 use quartet_versions::{FieldMapping, Kind, Version};
 use quartet_workload::api::status::QpsStatus;
 use quartet_workload::api::workload::PodSecurity;
 use quartet_workload::api::workload::{NodePortService, Workload};
-use quartet_workload::operand::{Operand, OperandImage, Settings, ValidationError};
-use quartet_workload::plan::{Image, Plan, WorkloadDefaults, invalid, replicas_within_limit};
+use quartet_workload::operand::{Operand, OperandImage, Problem, Settings};
+use quartet_workload::plan::{Image, Plan, WorkloadDefaults, replicas_within_limit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -144,13 +144,13 @@ impl Operand for ElasticWeb {
     const IMAGE: Option<&'static OperandImage> = None;
     type Spec = v2::ElasticWebSpec;
 
-    fn plan(&self, spec: v2::ElasticWebSpec, settings: &Settings) -> Result<Plan, ValidationError> {
+    fn plan(&self, spec: v2::ElasticWebSpec, settings: &Settings) -> Result<Plan, Problem> {
         // At 0 there are no pods, but the Deployment and the Service stay: the children depend on
         // the spec only, never on earlier state.
         let target = spec.capacity.target_qps.unwrap_or(0);
         let replicas = pods_for(target, spec.capacity.per_pod_qps).ok_or_else(|| {
             let detail = "perPodQPS must be at least 1, and targetQPS at least 0";
-            invalid("spec.capacity", None, detail.to_owned())
+            FieldError::invalid("spec.capacity", None, detail)
         })?;
         let replicas = replicas_within_limit(replicas, "spec.capacity.targetQPS", settings)?;
         Ok(Plan {

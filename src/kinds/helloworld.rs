@@ -5,7 +5,7 @@ use kube::CustomResource;
 use quartet_versions::{FieldMapping, Kind, Version};
 use quartet_workload::api::Status;
 use quartet_workload::api::workload::{ReplicatedWorkload, ServiceSpec, null_as_empty};
-use quartet_workload::operand::{Operand, OperandImage, Settings, ValidationError};
+use quartet_workload::operand::{Operand, OperandImage, Problem, Settings};
 use quartet_workload::plan::{Plan, WorkloadDefaults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -91,7 +91,7 @@ impl Operand for HelloWorld {
     const IMAGE: Option<&'static OperandImage> = Some(&IMAGE);
     type Spec = v1::HelloWorldSpec;
 
-    fn plan(&self, spec: v1::HelloWorldSpec, settings: &Settings) -> Result<Plan, ValidationError> {
+    fn plan(&self, spec: v1::HelloWorldSpec, settings: &Settings) -> Result<Plan, Problem> {
         Ok(Plan {
             container_port: spec.port.unwrap_or(DEFAULTS.port),
             service: spec.service.map(Into::into),

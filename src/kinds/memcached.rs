@@ -6,7 +6,7 @@ use quartet_versions::validation::ServiceName;
 use quartet_versions::{FieldMapping, Kind, Version};
 use quartet_workload::api::Status;
 use quartet_workload::api::workload::ReplicatedWorkload;
-use quartet_workload::operand::{Operand, OperandImage, Settings, ValidationError};
+use quartet_workload::operand::{Operand, OperandImage, Problem, Settings};
 use quartet_workload::plan::{Plan, ServicePlan, WorkloadDefaults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -123,7 +123,7 @@ impl Operand for Memcached {
     const IMAGE: Option<&'static OperandImage> = Some(&IMAGE);
     type Spec = v1::MemcachedSpec;
 
-    fn plan(&self, spec: v1::MemcachedSpec, settings: &Settings) -> Result<Plan, ValidationError> {
+    fn plan(&self, spec: v1::MemcachedSpec, settings: &Settings) -> Result<Plan, Problem> {
         let memory = spec.memory.unwrap_or(DEFAULT_MEMORY);
         let port = spec.port.unwrap_or(DEFAULTS.port);
         let flags = [

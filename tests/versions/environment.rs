@@ -13,9 +13,7 @@ use quartet_operator::kinds::OPERATORS;
 use quartet_operator::packaging::{self, kinds};
 use quartet_versions::conversion::hub_spec;
 use quartet_versions::{Kind, Version};
-use quartet_workload::{
-    Child, DEPLOYMENT, Operator, Owned, Resource, SERVICE, Settings, ValidationError,
-};
+use quartet_workload::{Child, DEPLOYMENT, Operator, Owned, Problem, Resource, SERVICE, Settings};
 use serde_json::{Value, json};
 use testkit::{Answer, ApiServer, Limit, Manager, Retries};
 
@@ -301,7 +299,7 @@ pub(crate) fn children(
     operator: &dyn Operator,
     version: &Version,
     spec: &Value,
-) -> Result<Vec<Child>, ValidationError> {
+) -> Result<Vec<Child>, Problem> {
     let kind = operator.kind();
     let resource = Resource {
         namespace: "default".to_owned(),

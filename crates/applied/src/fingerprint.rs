@@ -20,7 +20,7 @@ use crate::quantity;
 const MOST_COMPARED: usize = 10_000;
 
 /// Hashes of owned fields, of a fixed algorithm, since they are stored (see `stamp`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint {
     /// All fields but the owner references.
     pub fields: u64,

@@ -45,21 +45,6 @@ impl Children {
         Some(&stores.find(|(it, _)| *it == kind)?.1)
     }
 
-    /// UID, owner and version of the cached object with a child's name. The version of an object with pods is
-    /// its generation, since its status changes without an effect on an apply.
-    pub(crate) fn found(
-        &self,
-        kind: ChildKind,
-        key: &ObjectKey,
-    ) -> Option<(Box<str>, Option<Owner>, u64)> {
-        let cached = self.cached(kind, key)?;
-        let version = match kind.has_pods {
-            true => cached.meta.generation.unsigned_abs(),
-            false => cached.meta.resource_version,
-        };
-        Some((cached.meta.uid.clone(), cached.owner.clone(), version))
-    }
-
     /// A cached child.
     pub(crate) fn cached(&self, kind: ChildKind, key: &ObjectKey) -> Option<Arc<CachedChild>> {
         self.store(kind)?.get(key)

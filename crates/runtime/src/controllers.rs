@@ -103,13 +103,13 @@ pub async fn run(
     let caller = Caller::new(options.client.clone(), options.leadership.clone());
     let stopping = CancellationToken::new();
     let clock = Arc::clone(&options.clock);
-    let (recorder, recorded) = Recorder::new(Arc::clone(&clock), Arc::clone(&options.metrics));
+    let (recorder, recorded) = Recorder::new(Arc::clone(&clock));
     let mut running = Running {
         informers: JoinSet::new(),
         workers: JoinSet::new(),
         stopping: stopping.clone(),
     };
-    let events = event::write(recorded, caller.clone(), Arc::clone(&options.metrics));
+    let events = event::write(recorded, caller.clone());
     running.informers.spawn(async move {
         events.await;
         "the writer of Events".to_owned()
@@ -140,7 +140,6 @@ pub async fn run(
         synced.push(watch_resources(
             &options,
             controller,
-            &handlers,
             &mut running.informers,
         ));
         options
@@ -266,13 +265,12 @@ fn resource_of(kind: ChildKind) -> ApiResource {
 fn watch_resources(
     options: &Options,
     controller: &QueueHandle,
-    handlers: &Arc<EventHandlers>,
     informers: &mut JoinSet<String>,
 ) -> Synced {
-    let handlers = Arc::clone(handlers);
     let (kind, store) = (controller.kind, Arc::clone(&controller.resources));
+    let controller = controller.clone();
     let handler = move |change: Change<CachedResource>, is_first_list| {
-        handlers.resource_changed(kind, &change, is_first_list);
+        controller.resource_changed(&change, is_first_list);
     };
     let client = options.client.clone();
     let namespace = only_namespace(options);

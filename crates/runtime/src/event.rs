@@ -3,14 +3,11 @@
 //! full. [`write()`] creates each with one request, which is not repeated. Used by `controllers` and
 //! `reconcile`.
 
-use std::sync::Arc;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
-use crate::metrics::Metrics;
 use quartet_http::Caller;
 use quartet_http::Location;
 use quartet_http::bounded::cut;
@@ -91,18 +88,13 @@ pub(super) type Recorded = mpsc::Receiver<(String, String, Value)>;
 pub(super) struct Recorder {
     queue: mpsc::Sender<(String, String, Value)>,
     clock: Clock,
-    metrics: Arc<Metrics>,
 }
 
 impl Recorder {
     /// A recorder and the receiver of its Events.
-    pub(super) fn new(clock: Clock, metrics: Arc<Metrics>) -> (Self, Recorded) {
+    pub(super) fn new(clock: Clock) -> (Self, Recorded) {
         let (queue, recorded) = mpsc::channel(QUEUE);
-        let recorder = Recorder {
-            queue,
-            clock,
-            metrics,
-        };
+        let recorder = Recorder { queue, clock };
         (recorder, recorded)
     }
 
@@ -130,14 +122,14 @@ impl Recorder {
         });
         let event = (namespace.clone(), name, event);
         if self.queue.try_send(event).is_err() {
-            self.metrics.event("dropped");
+            tracing::warn!("an Event was not written: too many of them wait");
         }
     }
 }
 
 /// Creates the Events from `recorded` until all recorders are dropped: one request at a time, and one for
 /// each, so that an overloaded API server receives no more.
-pub(super) async fn write(mut recorded: Recorded, caller: Caller, metrics: Arc<Metrics>) {
+pub(super) async fn write(mut recorded: Recorded, caller: Caller) {
     while let Some((namespace, name, event)) = recorded.recv().await {
         let at = Location {
             api_version: API_VERSION,
@@ -145,13 +137,9 @@ pub(super) async fn write(mut recorded: Recorded, caller: Caller, metrics: Arc<M
             namespace: &namespace,
             name: &name,
         };
-        metrics.event(match caller.create(at, &event).await {
-            Ok(_) => "created",
-            Err(error) => {
-                tracing::warn!(%error, "an Event was not written");
-                "failed"
-            }
-        });
+        if let Err(error) = caller.create(at, &event).await {
+            tracing::warn!(%error, "an Event was not written");
+        }
     }
 }
 

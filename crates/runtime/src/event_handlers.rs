@@ -19,6 +19,7 @@ use quartet_versions::Kind;
 pub(super) const COALESCE: Duration = Duration::from_millis(500);
 
 /// The queue and cache of one kind.
+#[derive(Clone)]
 pub(super) struct QueueHandle {
     pub(super) kind: &'static Kind,
     pub(super) queue: Arc<Queue<ObjectKey>>,
@@ -41,38 +42,26 @@ impl QueueHandle {
             states: Arc::default(),
         }
     }
+
+    /// Enqueues a resource that changed. Resources of the first list have low priority, so that a
+    /// change does not wait behind all of them.
+    pub(super) fn resource_changed(&self, change: &Change<CachedResource>, is_first_list: bool) {
+        match (&change.before, &change.after) {
+            (Some(before), Some(after)) if before.is_semantically_equal(after) => {}
+            (None, Some(after)) if is_first_list => {
+                self.queue.add(after.meta.key.clone(), Priority::Low);
+            }
+            (_, Some(after)) => self.queue.add(after.meta.key.clone(), Priority::Normal),
+            (Some(before), None) => {
+                self.states.forget(&before.meta.key, &before.meta.uid);
+                self.queue.remove(&before.meta.key);
+            }
+            (None, None) => {}
+        }
+    }
 }
 
 impl EventHandlers {
-    /// Enqueues a resource that changed. Resources of the first list have low priority, so that a
-    /// change does not wait behind all of them.
-    pub(super) fn resource_changed(
-        &self,
-        kind: &Kind,
-        change: &Change<CachedResource>,
-        is_first_list: bool,
-    ) {
-        let key = &change.latest().meta.key;
-        let Some(controller) = self
-            .controllers
-            .iter()
-            .find(|controller| std::ptr::eq(controller.kind, kind))
-        else {
-            return;
-        };
-        match change {
-            Change::Deleted(resource) => {
-                controller.states.forget(key, &resource.meta.uid);
-                controller.queue.remove(key);
-            }
-            Change::Updated { old, new } if old.is_semantically_equal(new) => {}
-            Change::Added(_) if is_first_list => {
-                controller.queue.add(key.clone(), Priority::Low);
-            }
-            _ => controller.queue.add(key.clone(), Priority::Normal),
-        }
-    }
-
     /// Enqueues the owner of a child, or its successor with the same name, which waits for the
     /// child to be deleted.
     fn enqueue_owner(&self, namespace: &str, owner: &Owner, delay: Duration) {
@@ -113,10 +102,9 @@ impl EventHandlers {
     }
 
     pub(super) fn child_changed(&self, change: &Change<CachedChild>) {
-        let (before, after) = (change.before(), change.after());
-        if let Change::Updated { old, new } = change
-            && old.is_semantically_equal(new)
-        {
+        let (before, after) = (change.before.as_deref(), change.after.as_deref());
+        let both = before.zip(after);
+        if both.is_some_and(|(old, new)| old.is_semantically_equal(new)) {
             return;
         }
         let is_free = |before: &&CachedChild| after.is_none_or(|after| after.owner != before.owner);
@@ -128,7 +116,7 @@ impl EventHandlers {
             self.note_loss(child.meta.key.namespace(), owner);
         }
         let mut delay = Duration::ZERO;
-        if let Change::Updated { old, new } = change
+        if let Some((old, new)) = both
             && old.is_spec_equal(new)
             && new.is_rolling_out()
         {
@@ -149,10 +137,9 @@ impl EventHandlers {
     }
 
     pub(super) fn pod_changed(&self, change: &Change<CachedPod>) {
-        let (before, after) = (change.before(), change.after());
-        if let Change::Updated { old, new } = change
-            && old.is_semantically_equal(new)
-        {
+        let (before, after) = (change.before.as_deref(), change.after.as_deref());
+        let both = before.zip(after);
+        if both.is_some_and(|(old, new)| old.is_semantically_equal(new)) {
             return;
         }
         for pod in [before, after].into_iter().flatten() {

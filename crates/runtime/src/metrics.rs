@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
@@ -22,7 +21,7 @@ use self::families::{Counters, Gauges, Histograms, Labels, Sources, gauge_value,
 pub(crate) use self::workqueue::{Backlog, QueueMetrics, ReadBacklog};
 use crate::cache::cached::CachedResource;
 use crate::cache::store::Store;
-use quartet_http::metric::{registered, shown};
+use quartet_http::metric::{Counted, registered, shown};
 use quartet_workload::Owned;
 
 /// Buckets of `controller_runtime_reconcile_time_seconds`.
@@ -47,12 +46,8 @@ pub enum ReconcileResult {
     Timeout,
 }
 
-/// The values of the label `result` that dashboards query; `requeue` is always 0 here.
-const RESULTS: [&str; 4] = ["error", "requeue", "requeue_after", "success"];
-
-/// The results of recording an Event: it was written; the queue was full; or the API server rejected it,
-/// or was unavailable.
-const EVENT_RESULTS: [&str; 3] = ["created", "dropped", "failed"];
+/// The values of the label `result`.
+const RESULTS: [&str; 3] = ["error", "requeue_after", "success"];
 
 /// All metrics of the controllers.
 #[derive(Debug)]
@@ -60,7 +55,6 @@ pub struct Metrics {
     reconciles: Counters,
     errors: Counters,
     /// Always 0: every error is retried.
-    terminal_errors: Counters,
     panics: Counters,
     timeouts: Counters,
     time: Histograms,
@@ -68,7 +62,6 @@ pub struct Metrics {
     active: Gauges,
     field_conflicts: Counters,
     watch_errors: Counters,
-    events: Counters,
     retries: Counters,
     queue_duration: Histograms,
     work_duration: Histograms,
@@ -79,7 +72,7 @@ pub struct Metrics {
 impl Metrics {
     /// Registers all metrics.
     pub fn register(registry: &mut Registry) -> Self {
-        let metrics = Metrics {
+        Metrics {
             reconciles: registered(
                 registry,
                 "controller_runtime_reconcile",
@@ -89,11 +82,6 @@ impl Metrics {
                 registry,
                 "controller_runtime_reconcile_errors",
                 "Total number of reconciliation errors per controller",
-            ),
-            terminal_errors: registered(
-                registry,
-                "controller_runtime_terminal_reconcile_errors",
-                "Total number of terminal reconciliation errors per controller",
             ),
             panics: registered(
                 registry,
@@ -131,11 +119,6 @@ impl Metrics {
                 "quartet_operator_watch_errors",
                 "Errors of lists and watches, by HTTP status code or \"transport\"",
             ),
-            events: registered(
-                registry,
-                "quartet_operator_events",
-                "Events about resources, by what became of them",
-            ),
             retries: registered(
                 registry,
                 "workqueue_retries",
@@ -155,12 +138,7 @@ impl Metrics {
             ),
             queues: Sources::registered(registry),
             resources: Sources::registered(registry),
-        };
-        for result in EVENT_RESULTS {
-            let labels = labels([("result", result)]);
-            metrics.events.get_or_create_owned(&labels);
         }
-        metrics
     }
 
     /// Creates every series of a controller with the value 0, as controller-runtime does at its start
@@ -172,12 +150,7 @@ impl Metrics {
             self.reconciles.get_or_create_owned(&with_result);
         }
         let labels = labels([("controller", controller)]);
-        for family in [
-            &self.errors,
-            &self.terminal_errors,
-            &self.panics,
-            &self.timeouts,
-        ] {
+        for family in [&self.errors, &self.panics, &self.timeouts] {
             family.get_or_create_owned(&labels);
         }
         for Owned { kind, .. } in owned {
@@ -191,11 +164,9 @@ impl Metrics {
     }
 
     /// Counts a worker as active until the returned guard is dropped, also by a panic.
-    pub fn reconcile_started(&self, controller: &str) -> ActiveWorker {
+    pub fn reconcile_started(&self, controller: &str) -> Counted {
         let labels = labels([("controller", controller)]);
-        let active = self.active.get_or_create_owned(&labels);
-        active.inc();
-        ActiveWorker { active }
+        Counted::new(self.active.get_or_create_owned(&labels))
     }
 
     /// Records the end of a reconcile after `duration`.
@@ -234,12 +205,6 @@ impl Metrics {
         self.watch_errors.get_or_create_owned(&labels).inc();
     }
 
-    /// Counts the result of an Event, one of [`EVENT_RESULTS`].
-    pub(crate) fn event(&self, result: &str) {
-        let labels = labels([("result", result)]);
-        self.events.get_or_create_owned(&labels).inc();
-    }
-
     /// Registers the resources of a controller, whose conditions are read at each scrape.
     pub(crate) fn resources(&self, controller: &str, resources: Arc<Store<CachedResource>>) {
         self.resources.add(controller, resources);
@@ -254,18 +219,6 @@ impl Metrics {
             queue_duration: self.queue_duration.get_or_create_owned(&labels),
             work_duration: self.work_duration.get_or_create_owned(&labels),
         }
-    }
-}
-
-/// An active worker.
-#[derive(Debug)]
-pub struct ActiveWorker {
-    active: Gauge,
-}
-
-impl Drop for ActiveWorker {
-    fn drop(&mut self) {
-        self.active.dec();
     }
 }
 

@@ -32,7 +32,7 @@ use quartet_http::Part;
 use quartet_http::{RequestError, found};
 use quartet_versions::Version;
 use quartet_versions::conversion::{self};
-use quartet_workload::{Child, Desired, Finalized, Resource, ValidationError, status};
+use quartet_workload::{Child, Desired, Finalized, Resource, status};
 use reconciler::STALE_RETRY;
 pub(crate) use reconciler::{Context, Reconciler};
 
@@ -51,7 +51,7 @@ impl Reconciler {
             return Ok(Action::RequeueAfter(left));
         }
         let next = self.reconcile_as_read(&cached).await;
-        self.pacer.reconcile_ended(key);
+        self.begun.lock().remove(key);
         if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
             self.states.of(key, uid).held_until = Instant::now().checked_add(asked);
         }
@@ -93,7 +93,7 @@ impl Reconciler {
                 self.state(&resource).unconfirmed(None);
                 let refused = desired.as_ref().err().filter(|_| resource.paused.is_none());
                 Outcome {
-                    problem: refused.map(ValidationError::problem),
+                    problem: refused.cloned(),
                     ..Outcome::default()
                 }
             }
@@ -141,7 +141,7 @@ impl Reconciler {
         // version.
         let desired = match version.validate(read) {
             Ok(()) => self.operator.desired(resource, &self.context.settings),
-            Err(error) => Err(ValidationError::Invalid(vec![error])),
+            Err(error) => Err(error.into()),
         };
         let ensured = match &desired {
             // The garbage collector deletes the children. A child that is created now would outlive a

@@ -3,12 +3,12 @@
 //! Used by `event_handlers` and `reconcile`.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash};
 use std::time::Duration;
 
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use tokio::time::Instant;
 
-use crate::cache::cached::Owner;
 use crate::object::ObjectKey;
 use crate::reconcile::Blocker;
 use crate::repairs::{Decision, Repairs};
@@ -64,7 +64,8 @@ pub(crate) struct ReconcileState {
 /// An attempt that failed, and its blocker.
 #[derive(Debug)]
 pub(crate) struct Blocked {
-    attempt: Attempt,
+    /// Hash of the attempt.
+    attempt: u64,
     blocker: Blocker,
     until: Instant,
     /// How often the attempt has failed.
@@ -90,20 +91,6 @@ pub(crate) struct PendingStatus {
     /// Since when its content is this.
     moved: Instant,
     content: u64,
-}
-
-/// The inputs of an attempt to apply a child. Another attempt with the same inputs would fail the
-/// same way.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Attempt {
-    pub(crate) kind: ChildKind,
-    pub(crate) name: Box<str>,
-    pub(crate) desired: Fingerprint,
-    /// Generation of the resource. A changed spec causes an attempt even if this child does not change,
-    /// since the user waits for the result.
-    pub(crate) generation: i64,
-    /// UID, owner and version of what the cache holds under the child's name.
-    pub(crate) found: Option<(Box<str>, Option<Owner>, u64)>,
 }
 
 /// The delay before the next attempt: 15 s ± 20 %.
@@ -166,8 +153,8 @@ impl ReconcileState {
     }
 
     /// The blocker of the last attempt with the same inputs, until the next one is due.
-    pub(crate) fn blocker(&self, attempt: &Attempt) -> Option<Blocker> {
-        let blocked = self.blocked.as_ref().filter(|it| it.attempt == *attempt)?;
+    pub(crate) fn blocker(&self, attempt: u64) -> Option<Blocker> {
+        let blocked = self.blocked.as_ref().filter(|it| it.attempt == attempt)?;
         Some(Blocker {
             retry: time_until(blocked.until)?,
             ..blocked.blocker.clone()
@@ -176,7 +163,7 @@ impl ReconcileState {
 
     /// Records the blocker of an attempt. The next one follows at the earliest after its retry, and a minute
     /// after [`FREQUENT_ATTEMPTS`].
-    pub(crate) fn block(&mut self, attempt: Attempt, blocker: &Blocker) {
+    pub(crate) fn block(&mut self, attempt: u64, blocker: &Blocker) {
         let before = self.blocked.take().filter(|it| it.attempt == attempt);
         let failures = before.map_or(0, |it| it.failures).saturating_add(1);
         let wait = match failures < FREQUENT_ATTEMPTS {
@@ -227,4 +214,8 @@ pub(crate) fn time_until(then: Instant) -> Option<Duration> {
 /// The key of a resource.
 pub(crate) fn key_of(resource: &Resource) -> ObjectKey {
     ObjectKey::new(&resource.namespace, &resource.name)
+}
+
+pub(crate) fn hash_of(value: &impl Hash) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
 }

@@ -25,6 +25,6 @@ pub use child::{
 pub use legacy::{Finalized, Legacy};
 pub use observed::{Observed, ObservedChild, ObservedPod, PodFailure, Problem, Reason};
 pub use observed_workload::ObservedWorkload;
-pub use operator::{Desired, Operator, Resource, ValidationError, owned_by};
+pub use operator::{Desired, Operator, Resource, owned_by};
 pub use settings::{MAX_REPLICAS, OperandImage, Settings};
 pub use workload::children;

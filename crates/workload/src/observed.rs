@@ -2,6 +2,7 @@
 
 use super::child::ChildKind;
 use super::observed_workload::ObservedWorkload;
+use quartet_versions::validation::FieldError;
 
 /// The input of a status.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -69,6 +70,12 @@ impl Problem {
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { reason, message }
+    }
+}
+
+impl From<FieldError> for Problem {
+    fn from(error: FieldError) -> Self {
+        Self::new(Reason::InvalidSpec, error.to_string())
     }
 }
 

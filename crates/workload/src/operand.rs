@@ -5,14 +5,14 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::child::{DEPLOYMENT, Owned, SERVICE};
 use super::observed::Observed;
-pub use super::operator::ValidationError;
+pub use super::observed::Problem;
 use super::operator::{Desired, Operator, Resource};
-use super::plan::{Plan, invalid};
+use super::plan::Plan;
 pub use super::settings::{OperandImage, Settings};
 use super::{status, workload};
 use crate::api::Status;
 use quartet_versions::Kind;
-use quartet_versions::validation::service_name_error;
+use quartet_versions::validation::{FieldError, service_name_error};
 
 /// What differs between kinds.
 pub trait Operand: Send + Sync + 'static {
@@ -28,8 +28,8 @@ pub trait Operand: Send + Sync + 'static {
     /// The plan for a valid spec.
     ///
     /// # Errors
-    /// [`ValidationError`]: a value that this kind computes is invalid.
-    fn plan(&self, spec: Self::Spec, settings: &Settings) -> Result<Plan, ValidationError>;
+    /// [`Problem`]: a value that this kind computes is invalid.
+    fn plan(&self, spec: Self::Spec, settings: &Settings) -> Result<Plan, Problem>;
 }
 
 impl<O: Operand> Operator for O {
@@ -64,13 +64,13 @@ fn plan<O: Operand>(
     operand: &O,
     resource: &Resource,
     settings: &Settings,
-) -> Result<Plan, ValidationError> {
+) -> Result<Plan, Problem> {
     let spec = O::Spec::deserialize(&resource.spec)
-        .map_err(|error| invalid("spec", None, error.to_string()))?;
+        .map_err(|error| FieldError::invalid("spec", None, &error.to_string()))?;
     let plan = operand.plan(spec, settings)?;
     let service = plan.service.as_ref();
     match service.and_then(|_| service_name_error(&resource.name)) {
-        Some(error) => Err(ValidationError::Invalid(vec![error])),
+        Some(error) => Err(error.into()),
         None => Ok(plan),
     }
 }

@@ -6,11 +6,10 @@ use std::fmt;
 use serde_json::Value;
 
 use super::child::{Child, Owned};
-use super::observed::{Observed, Problem, Reason};
+use super::observed::{Observed, Problem};
 use super::settings::{OperandImage, Settings};
 use crate::api::Status;
 use quartet_versions::Kind;
-use quartet_versions::validation::FieldError;
 
 /// The pure part of a controller.
 pub trait Operator: Send + Sync + 'static {
@@ -27,7 +26,7 @@ pub trait Operator: Send + Sync + 'static {
     /// status counts the pods of the first child that creates pods.
     ///
     /// # Errors
-    /// [`ValidationError`]: the spec violates a rule or a limit. Then nothing is applied.
+    /// [`Problem`]: the spec violates a rule or a limit. Then nothing is applied.
     fn desired(&self, resource: &Resource, settings: &Settings) -> Desired;
 
     /// The status for the observed state, which is at least as new as the last apply of
@@ -37,7 +36,7 @@ pub trait Operator: Send + Sync + 'static {
 }
 
 /// The desired children of a resource, or why nothing is applied.
-pub type Desired = Result<Vec<Child>, ValidationError>;
+pub type Desired = Result<Vec<Child>, Problem>;
 
 /// The types of children of `operators`, without duplicates. A type is optional if it is for any
 /// operator.
@@ -78,36 +77,4 @@ pub struct Resource {
     /// Value of the annotation [`Brand::paused`](quartet_versions::Brand::paused), if it pauses the resource:
     /// nothing is applied.
     pub paused: Option<String>,
-}
-
-/// Why nothing is applied for a resource.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ValidationError {
-    /// The spec violates these rules.
-    Invalid(Vec<FieldError>),
-    /// The spec asks for more pods than `--max-replicas` allows.
-    ReplicasOverLimit {
-        /// The number of pods in the spec.
-        wanted: i64,
-        /// The limit.
-        limit: i64,
-    },
-}
-
-impl ValidationError {
-    /// The problem that the conditions report.
-    pub fn problem(&self) -> Problem {
-        match self {
-            ValidationError::Invalid(errors) => {
-                let rules: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                Problem::new(Reason::InvalidSpec, rules.join("; "))
-            }
-            ValidationError::ReplicasOverLimit { wanted, limit } => Problem::new(
-                Reason::ReplicasOverLimit,
-                format!(
-                    "the spec asks for {wanted} pods, over the limit of {limit} (--max-replicas)"
-                ),
-            ),
-        }
-    }
 }

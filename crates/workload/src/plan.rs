@@ -3,10 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::child::Child;
-use super::operator::ValidationError;
+use super::observed::{Problem, Reason};
 use super::settings::{OperandImage, Settings};
 use crate::api::workload::{
     NodePortService, PodSecurity, ReplicatedWorkload, ServiceSpec, ServiceType, Workload,
@@ -97,13 +95,13 @@ impl Plan {
     /// otherwise `operand`.
     ///
     /// # Errors
-    /// [`ValidationError`]: more pods than `--max-replicas` allows.
+    /// [`Problem`]: more pods than `--max-replicas` allows.
     pub fn replicated(
         defaults: &'static WorkloadDefaults,
         operand: &OperandImage,
         workload: ReplicatedWorkload,
         settings: &Settings,
-    ) -> Result<Self, ValidationError> {
+    ) -> Result<Self, Problem> {
         let replicas = replicas_within_limit(workload.replicas.into(), "spec.replicas", settings)?;
         let image = match workload.image {
             Some(image) => Image::Users(image),
@@ -231,21 +229,21 @@ impl From<NodePortService> for ServicePlan {
 /// of its inputs.
 ///
 /// # Errors
-/// [`ValidationError::Invalid`] below 0, with `field` as the cause;
-/// [`ValidationError::ReplicasOverLimit`] above `--max-replicas`, or above `i32::MAX` if there is
-/// no limit.
+/// [`Reason::InvalidSpec`] below 0, with `field` as the cause; [`Reason::ReplicasOverLimit`] above
+/// `--max-replicas`, or above `i32::MAX` if there is no limit.
 pub fn replicas_within_limit(
     wanted: i64,
     field: &str,
     settings: &Settings,
-) -> Result<i32, ValidationError> {
+) -> Result<i32, Problem> {
     within_limit(wanted, settings.max_replicas).map_err(|not_allowed| match not_allowed {
-        NotAllowed::Negative => invalid(field, Some(wanted.into()), not_allowed.to_string()),
-        NotAllowed::OverLimit { limit } => ValidationError::ReplicasOverLimit { wanted, limit },
+        NotAllowed::Negative => {
+            let value = Some(&wanted.into());
+            FieldError::invalid(field, value, &not_allowed.to_string()).into()
+        }
+        NotAllowed::OverLimit { limit } => Problem::new(
+            Reason::ReplicasOverLimit,
+            format!("the spec asks for {wanted} pods, over the limit of {limit} (--max-replicas)"),
+        ),
     })
-}
-
-/// A validation error for one field.
-pub fn invalid(field: &str, value: Option<Value>, detail: String) -> ValidationError {
-    ValidationError::Invalid(vec![FieldError::invalid(field, value.as_ref(), &detail)])
 }

@@ -27,7 +27,7 @@ pub use self::pods::{PATIENCE_WITH_PODS, next_change};
 use super::child::Child;
 use super::observed::{Observed, ObservedChild, Problem, Reason};
 use super::observed_workload::ObservedWorkload;
-use super::operator::{Desired, Resource, ValidationError};
+use super::operator::{Desired, Resource};
 use crate::api::status::{CONDITIONS_MAX, NODES_MAX};
 use crate::api::{Condition, Status};
 use quartet_versions::limits::INT64_MAX;
@@ -182,7 +182,7 @@ fn conditions(
     observed: &Observed,
 ) -> Vec<Condition> {
     let workload = observed.workload.as_ref();
-    let refusal = desired.as_ref().err().map(ValidationError::problem);
+    let refusal = desired.as_ref().err().cloned();
     let children = desired.as_deref().unwrap_or_default();
     let failing_pods = pods::failing(observed);
     let inputs = Inputs {

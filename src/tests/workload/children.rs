@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use quartet_workload::Reason;
 use quartet_workload::operand::Operand as _;
 use quartet_workload::plan::{ConfigPlan, Plan, StoragePlan};
 
@@ -241,10 +242,10 @@ fn the_limit_on_replicas_is_inclusive_and_zero_lifts_it() {
     assert_eq!(refused(5, 5), None);
     assert_eq!(
         refused(6, 5),
-        Some(ValidationError::ReplicasOverLimit {
-            wanted: 6,
-            limit: 5
-        })
+        Some(Problem::new(
+            Reason::ReplicasOverLimit,
+            "the spec asks for 6 pods, over the limit of 5 (--max-replicas)"
+        ))
     );
     assert_eq!(refused(i32::MAX.into(), 0), None);
     assert_eq!(refused(i32::MAX.into(), u32::MAX), None);

@@ -21,7 +21,7 @@ fn replicas(operator: &dyn Operator, spec: Value) -> Value {
 
 fn refused_as(operator: &dyn Operator, spec: Value) -> Reason {
     let refused = desired(operator, &resource(operator, spec)).expect_err("is refused");
-    refused.problem().reason
+    refused.reason
 }
 
 fn elastic_web_spoke(total: Value) -> Value {

@@ -31,7 +31,7 @@ impl Operand for Keeper {
     ];
     type Spec = MemcachedSpec;
 
-    fn plan(&self, spec: MemcachedSpec, settings: &Settings) -> Result<Plan, ValidationError> {
+    fn plan(&self, spec: MemcachedSpec, settings: &Settings) -> Result<Plan, Problem> {
         let memory = spec.memory;
         let plan = Memcached.plan(spec, settings)?;
         Ok(Plan {

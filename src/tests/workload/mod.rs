@@ -26,7 +26,7 @@ use quartet_versions::{Kind, conversion};
 use quartet_workload::api::{Condition, Status};
 use quartet_workload::{
     Child, ChildKind, DEPLOYMENT, Desired, Observed, ObservedChild, ObservedPod, ObservedWorkload,
-    Operator, Resource, SERVICE, Settings, ValidationError,
+    Operator, Problem, Resource, SERVICE, Settings,
 };
 use specs::{asking_for, service_on_and_off, smallest_spec};
 

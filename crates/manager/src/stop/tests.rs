@@ -259,7 +259,12 @@ fn election(stored: &Stored) -> Election {
                 false => (200, stored.1.clone()),
             };
             let body = Body::from(answer.to_string().into_bytes());
-            Ok::<_, Infallible>(axum::http::Response::builder().status(code).body(body).unwrap())
+            Ok::<_, Infallible>(
+                axum::http::Response::builder()
+                    .status(code)
+                    .body(body)
+                    .unwrap(),
+            )
         }
     });
     let client = kube::Client::new(service, "default");

@@ -15,44 +15,21 @@ use parking_lot::Mutex;
 
 pub use crate::object::{Object, ObjectKey};
 
-/// A change of an object.
+/// A change of an object: at least one of its states before and after. After a deletion, and when the object
+/// no longer matches the watch's selector, only the last known state is there.
 #[derive(Debug)]
-pub enum Change<T> {
-    /// The object was added.
-    Added(Arc<T>),
-    /// The object was updated.
-    Updated {
-        /// The state before.
-        old: Arc<T>,
-        /// The state after.
-        new: Arc<T>,
-    },
-    /// The object was deleted, or no longer matches the watch's selector; the last known state.
-    Deleted(Arc<T>),
+pub struct Change<T> {
+    /// The state before, if it existed.
+    pub before: Option<Arc<T>>,
+    /// The state after, if it exists.
+    pub after: Option<Arc<T>>,
 }
 
 impl<T> Change<T> {
-    /// The state before, if it existed.
-    pub fn before(&self) -> Option<&T> {
-        match self {
-            Change::Added(_) => None,
-            Change::Updated { old, .. } | Change::Deleted(old) => Some(old),
-        }
-    }
-
-    /// The state after, if it exists.
-    pub fn after(&self) -> Option<&T> {
-        match self {
-            Change::Added(new) | Change::Updated { new, .. } => Some(new),
-            Change::Deleted(_) => None,
-        }
-    }
-
-    /// The last known state.
-    pub fn latest(&self) -> &T {
-        match self {
-            Change::Added(object) | Change::Updated { new: object, .. } => object,
-            Change::Deleted(object) => object,
+    fn deleted(object: Arc<T>) -> Self {
+        Change {
+            before: Some(object),
+            after: None,
         }
     }
 }
@@ -152,7 +129,7 @@ impl<T: Object> Store<T> {
         state.removals += 1;
         let stored = state.objects.get(key);
         if stored.is_some_and(|stored| stored.resource_version() <= version) {
-            changes.extend(state.remove(key).map(Change::Deleted));
+            changes.extend(state.remove(key).map(Change::deleted));
         }
         changes
     }
@@ -174,7 +151,7 @@ impl<T: Object> Store<T> {
             missing
                 .iter()
                 .filter_map(|key| state.remove(key))
-                .map(Change::Deleted),
+                .map(Change::deleted),
         );
         for object in objects {
             // Also an older state: etcd may have been restored from a backup. The watch reports again what
@@ -191,13 +168,11 @@ impl<T: Object> Store<T> {
 
 impl<T: Object> State<T> {
     fn replace(&mut self, object: Arc<T>, changes: &mut Vec<Change<T>>) {
-        match self.insert(Arc::clone(&object)) {
-            None => changes.push(Change::Added(object)),
-            Some(old) if old.uid() == object.uid() => {
-                changes.push(Change::Updated { old, new: object });
-            }
-            Some(earlier) => changes.extend([Change::Deleted(earlier), Change::Added(object)]),
-        }
+        let mut before = self.insert(Arc::clone(&object));
+        let earlier = before.take_if(|before| before.uid() != object.uid());
+        changes.extend(earlier.map(Change::deleted));
+        let after = Some(object);
+        changes.push(Change { before, after });
     }
 
     fn insert(&mut self, object: Arc<T>) -> Option<Arc<T>> {

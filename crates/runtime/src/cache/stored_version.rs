@@ -10,7 +10,6 @@ use k8s_openapi::ByteString;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::runtime::watcher;
 use kube::{Client, Error};
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::info;
@@ -157,11 +156,9 @@ pub fn storage_version_hash(kind: &Kind, version: &Version) -> String {
 
 fn hash(group_version_kind: &str) -> String {
     let digest = Sha256::digest(group_version_kind.as_bytes());
-    let short: Vec<u8> = digest.iter().take(8).copied().collect();
-    match serde_json::to_value(ByteString(short)) {
-        Ok(Value::String(base64)) => base64,
-        Ok(_) | Err(_) => String::new(),
-    }
+    let short = ByteString(digest.iter().take(8).copied().collect());
+    let base64 = serde_json::to_value(short).unwrap_or_default();
+    base64.as_str().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

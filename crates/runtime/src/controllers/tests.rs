@@ -50,8 +50,8 @@ impl Scene {
 
     /// A change of a resource.
     fn resource_changed(&self, kind: &str, change: &Change<CachedResource>, is_first_list: bool) {
-        self.handlers
-            .resource_changed(self.controller(kind).kind, change, is_first_list);
+        self.controller(kind)
+            .resource_changed(change, is_first_list);
     }
 
     fn deployment_changed(&self, change: Change<CachedChild>) {
@@ -76,6 +76,22 @@ impl Scene {
         tokio::time::advance(COALESCE).await;
         self.enqueued()
     }
+}
+
+fn change<T>(before: Option<Arc<T>>, after: Option<Arc<T>>) -> Change<T> {
+    Change { before, after }
+}
+
+fn added<T>(object: Arc<T>) -> Change<T> {
+    change(None, Some(object))
+}
+
+fn updated<T>(old: Arc<T>, new: Arc<T>) -> Change<T> {
+    change(Some(old), Some(new))
+}
+
+fn deleted<T>(object: Arc<T>) -> Change<T> {
+    change(Some(object), None)
 }
 
 const NOBODY: [&str; 0] = [];

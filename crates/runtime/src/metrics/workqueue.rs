@@ -2,7 +2,6 @@
 //! so they cannot deviate from it; durations are observed.
 
 use std::fmt;
-use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -13,7 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use super::families::{Sources, encode_family, gauge_value, labels};
 
 /// The state of a queue at a scrape.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Backlog {
     /// Number of times that an item became ready, since the queue was created.
     pub(crate) adds: u64,
@@ -21,10 +20,6 @@ pub(crate) struct Backlog {
     pub(crate) low: usize,
     /// The same of normal priority.
     pub(crate) normal: usize,
-    /// Total time that the running workers have spent on their current items.
-    pub(crate) unfinished: Duration,
-    /// The longest of these times.
-    pub(crate) longest: Duration,
 }
 
 /// The label of low priority: controller-runtime's `handler.LowPriority`.
@@ -48,8 +43,6 @@ pub(super) fn durations() -> Histogram {
     let next = |bucket: &f64| Some(bucket * 10.0);
     Histogram::new(std::iter::successors(Some(10e-9), next).take(12))
 }
-
-type ReadDuration = fn(&Backlog) -> Duration;
 
 impl Collector for Sources<ReadBacklog> {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
@@ -79,28 +72,6 @@ impl Collector for Sources<ReadBacklog> {
                     (labels, ConstGauge::new(gauge_value(items)))
                 })
             }),
-        )?;
-        let seconds: [(&str, &str, ReadDuration); 2] = [
-            (
-                "workqueue_unfinished_work_seconds",
-                "How many seconds of work has been done that is in progress and hasn't been \
-                 observed by work_duration. Large values indicate stuck workers. One can deduce \
-                 the number of stuck workers by observing the rate at which this increases.",
-                |backlog| backlog.unfinished,
-            ),
-            (
-                "workqueue_longest_running_processor_seconds",
-                "How many seconds has the longest running processor for workqueue been running.",
-                |backlog| backlog.longest,
-            ),
-        ];
-        for (name, help, duration) in seconds {
-            let seconds = |backlog| ConstGauge::new(duration(backlog).as_secs_f64());
-            let samples = backlogs
-                .iter()
-                .map(|(labels, it)| (labels.clone(), seconds(it)));
-            encode_family(&mut encoder, name, help, samples)?;
-        }
-        Ok(())
+        )
     }
 }

@@ -166,11 +166,6 @@ impl<K: Clone + Eq + Hash> Slots<K> {
                 Priority::Normal => backlog.normal += 1,
             }
         }
-        for processing in self.processing.values() {
-            let running = now.saturating_duration_since(processing.since);
-            backlog.unfinished = backlog.unfinished.saturating_add(running);
-            backlog.longest = backlog.longest.max(running);
-        }
         backlog
     }
 

@@ -20,7 +20,7 @@ use crate::object::ObjectKey;
 use crate::reconcile::error_class::{self, ErrorClass};
 use crate::reconcile::reconciler::Reconciler;
 use crate::repairs::Repairs;
-use crate::state::{Attempt, Repaired, jittered_retry};
+use crate::state::{Repaired, jittered_retry};
 use quartet_applied::{fingerprint, merge};
 use quartet_http::RequestError;
 use quartet_versions::Brand;
@@ -142,17 +142,12 @@ impl Reconciler {
             ensured.blocked(conflict);
             return Ok(());
         }
-        let attempt = Attempt {
-            kind: child.kind,
-            name: child.name.as_str().into(),
-            desired: wanted.desired,
-            generation: resource.generation,
-            found: self.context.children.found(child.kind, &wanted.key()),
-        };
+        let found = self.context.children.cached(child.kind, &wanted.key());
+        let attempt = wanted.attempt(found.as_deref());
         // Before the pace: it would count as a rollout.
-        self.check_blocked(resource, &attempt)?;
+        self.check_blocked(resource, attempt)?;
         let outcome = match &ours {
-            None if attempt.found.is_none() => self.create(wanted).await,
+            None if found.is_none() => self.create(wanted).await,
             None => match self.check_owner(resource).await {
                 Ok(()) => self.resolve_ownership(wanted, false).await,
                 Err(error) => Err(error),

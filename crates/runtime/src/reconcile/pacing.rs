@@ -5,16 +5,13 @@
 //! rollout made. Nothing else is stored, so every leader counts the same rollouts.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tracing::info;
 
-use crate::cache::cached::{CachedChild, CachedResource};
-use crate::cache::store::Store;
-use crate::children::Children;
+use crate::cache::cached::CachedChild;
 use crate::object::ObjectKey;
+use crate::reconcile::reconciler::Reconciler;
 use crate::state::jittered;
 use quartet_workload::ObservedWorkload;
 
@@ -36,40 +33,16 @@ pub(crate) fn is_rolling(child: &CachedChild) -> bool {
     rollout == Some(child.meta.generation) && !has_ended
 }
 
-/// The paced rollouts of one kind.
-pub(crate) struct Pacer {
-    /// Maximum number of concurrent rollouts; 0 means no limit.
-    limit: usize,
-    /// The resources of the kind that this manager reconciles.
-    resources: Arc<Store<CachedResource>>,
-    children: Arc<Children>,
-    /// Resources whose reconcile begins a rollout, which the caches do not show yet.
-    begun: Mutex<HashSet<ObjectKey>>,
-}
-
-impl Pacer {
-    /// A pacer of the children of `resources`.
-    pub(crate) fn new(
-        limit: usize,
-        resources: Arc<Store<CachedResource>>,
-        children: Arc<Children>,
-    ) -> Self {
-        Pacer {
-            limit,
-            resources,
-            children,
-            begun: Mutex::default(),
-        }
-    }
-
+impl Reconciler {
     /// Whether the Deployment of the resource `key` may be changed now. If so, it counts as a rollout
-    /// until [`Pacer::reconcile_ended`] at least.
+    /// until the end of the reconcile at least.
     pub(crate) fn may_begin(&self, key: &ObjectKey) -> bool {
         let mut begun = self.begun.lock();
-        if self.limit > 0 {
+        let limit = self.context.max_concurrent_rollouts;
+        if limit > 0 {
             let mut rolling = self.rolling();
             rolling.extend(begun.iter().cloned());
-            if rolling.len() >= self.limit && !rolling.contains(key) {
+            if rolling.len() >= limit && !rolling.contains(key) {
                 return false;
             }
         }
@@ -78,15 +51,10 @@ impl Pacer {
         true
     }
 
-    /// A reconcile of the resource `key` ended; the caches show whether it rolls out.
-    pub(crate) fn reconcile_ended(&self, key: &ObjectKey) {
-        self.begun.lock().remove(key);
-    }
-
     /// The resources with a paced rollout. Not those that this manager does not reconcile: nothing would tell
     /// that their rollout has ended.
     fn rolling(&self) -> HashSet<ObjectKey> {
-        let stores = self.children.stores().iter();
+        let stores = self.context.children.stores().iter();
         let stores = stores.filter(|(kind, _)| kind.has_pods);
         let rolling = stores.flat_map(|(_, store)| store.matching(is_rolling));
         let owners = rolling.filter_map(|child| {

@@ -1,12 +1,12 @@
 //! What a reconciler consists of. Its methods are in the other files of `reconcile`.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::MappedMutexGuard;
+use parking_lot::{MappedMutexGuard, Mutex};
 
 use super::first_revision::FirstRevision;
-use super::pacing::Pacer;
 use crate::cache::cached::CachedResource;
 use crate::cache::store::Store;
 use crate::children::Children;
@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::event::Recorder;
 use crate::event_handlers::QueueHandle;
 use crate::metrics::Metrics;
+use crate::object::ObjectKey;
 use crate::state::{ReconcileState, ReconcileStates, key_of};
 use quartet_http::Caller;
 use quartet_http::Location;
@@ -46,7 +47,8 @@ pub(crate) struct Reconciler {
     pub(super) controller: String,
     pub(super) resources: Arc<Store<CachedResource>>,
     pub(super) states: Arc<ReconcileStates>,
-    pub(crate) pacer: Pacer,
+    /// Resources whose reconcile begins a paced rollout, which the caches do not show yet.
+    pub(crate) begun: Mutex<HashSet<ObjectKey>>,
     pub(super) context: Context,
 }
 
@@ -64,11 +66,7 @@ impl Reconciler {
             controller: operator.kind().controller_name(),
             resources: Arc::clone(&handle.resources),
             states: Arc::clone(&handle.states),
-            pacer: Pacer::new(
-                context.max_concurrent_rollouts,
-                Arc::clone(&handle.resources),
-                Arc::clone(&context.children),
-            ),
+            begun: Mutex::default(),
             context,
         }
     }

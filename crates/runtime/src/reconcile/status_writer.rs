@@ -1,7 +1,6 @@
 //! Writes the status of a resource when it differs, logs each transition of `Ready`, and records
 //! Events for transitions that a person should see.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -12,7 +11,7 @@ use crate::event::transitions;
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::reconciler::{Reconciler, STALE_RETRY};
 use crate::repairs::Decision;
-use crate::state::Repaired;
+use crate::state::{Repaired, hash_of};
 use quartet_http::Part;
 use quartet_http::{Location, RequestError};
 use quartet_workload::api::{Condition, Status};
@@ -169,10 +168,7 @@ fn content_of(mut status: Status) -> u64 {
     for condition in &mut status.conditions {
         condition.last_transition_time.clear();
     }
-    let mut hasher = DefaultHasher::new();
-    let text = serde_json::to_string(&status).unwrap_or_default();
-    text.hash(&mut hasher);
-    hasher.finish()
+    hash_of(&serde_json::to_string(&status).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ impl Scenario {
         let mut registry = prometheus_client::registry::Registry::default();
         let metrics = Arc::new(Metrics::register(&mut registry));
         let clock: Clock = Arc::new(jiff::Timestamp::now);
-        let (recorder, recorded) = Recorder::new(Arc::clone(&clock), Arc::clone(&metrics));
+        let (recorder, recorded) = Recorder::new(Arc::clone(&clock));
         let caller = Caller::new(kube::Client::new(service, "default"), Leadership::sole());
         let context = Context {
             settings: Settings::default(),

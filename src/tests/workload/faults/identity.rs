@@ -85,7 +85,7 @@ fn fault_44_long_and_odd_names_give_valid_children_or_a_clear_refusal() {
     for name in [&*long, "1st", "a.b"] {
         let resource = named(&ElasticWeb, name, elastic_web(json!(1), 1));
         let refused = desired(&ElasticWeb, &resource).expect_err("is refused");
-        let message = refused.problem().message;
+        let message = refused.message;
         assert!(
             message.starts_with("metadata.name: Invalid value: "),
             "{message}"

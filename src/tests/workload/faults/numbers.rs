@@ -11,7 +11,7 @@ fn fault_01_an_absent_number_is_a_condition_and_not_a_panic() {
     ] {
         let resource = resource(&ElasticWeb, absent);
         let refused = desired(&ElasticWeb, &resource).expect_err("is refused");
-        assert_eq!(refused.problem().reason, Reason::InvalidSpec);
+        assert_eq!(refused.reason, Reason::InvalidSpec);
         let status = status(&ElasticWeb, &resource, &Observed::default());
         assert_eq!(told(&status, "Degraded"), ("True", "InvalidSpec"));
     }

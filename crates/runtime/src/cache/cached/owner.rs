@@ -11,7 +11,7 @@ const MOST_BYTES: usize = 1024;
 
 /// The controller owner reference of a child, or the annotation of a child that outlives its owner.
 /// Without the API version, which changes with the storage version.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Owner {
     pub(crate) group: Box<str>,
     pub(crate) kind: Box<str>,

@@ -116,12 +116,9 @@ impl Scenario {
         let handler = {
             let (reported, store) = (Arc::clone(&reported), Arc::clone(&store));
             move |change: Change<Thing>, initial| {
-                let cached = store.get(&change.latest().key).map(|thing| thing.version);
-                assert_eq!(
-                    cached,
-                    change.after().map(|new| new.version),
-                    "the store has it first"
-                );
+                let cached = store.get(&latest(&change).key).map(|thing| thing.version);
+                let after = change.after.as_ref().map(|new| new.version);
+                assert_eq!(cached, after, "the store has it first");
                 reported.lock().unwrap().push(line(&change, initial));
             }
         };
@@ -178,12 +175,21 @@ impl Scenario {
     }
 }
 
+/// The last known state.
+fn latest(change: &Change<Thing>) -> &Thing {
+    change
+        .after
+        .as_deref()
+        .or(change.before.as_deref())
+        .unwrap()
+}
+
 fn line(change: &Change<Thing>, initial: bool) -> String {
-    let thing = change.latest();
-    let what = match change {
-        Change::Added(_) => "added",
-        Change::Updated { .. } => "updated",
-        Change::Deleted(_) => "deleted",
+    let thing = latest(change);
+    let what = match (&change.before, &change.after) {
+        (None, _) => "added",
+        (_, None) => "deleted",
+        _ => "updated",
     };
     let initial = if initial { " initially" } else { "" };
     format!("{what} {} {}{initial}", thing.key.name(), thing.version)

@@ -55,11 +55,17 @@ fn owned(name: &str, owner: &'static str, version: u64) -> Arc<Thing> {
 /// `+name@version`, `~name@old>new`, `-name@version`.
 fn reported(changes: Vec<Change<Thing>>) -> Vec<String> {
     let line = |change: &Change<Thing>| {
-        let name = change.latest().key.name();
-        match change {
-            Change::Added(new) => format!("+{name}@{}", new.version),
-            Change::Updated { old, new } => format!("~{name}@{}>{}", old.version, new.version),
-            Change::Deleted(old) => format!("-{name}@{}", old.version),
+        let of = |thing: &Arc<Thing>| (thing.key.name().to_owned(), thing.version);
+        match (
+            change.before.as_ref().map(of),
+            change.after.as_ref().map(of),
+        ) {
+            (Some((name, old)), Some((_, new))) => format!("~{name}@{old}>{new}"),
+            (None, Some((name, new))) => format!("+{name}@{new}"),
+            (before, None) => {
+                let (name, old) = before.expect("a state");
+                format!("-{name}@{old}")
+            }
         }
     };
     changes.iter().map(line).collect()

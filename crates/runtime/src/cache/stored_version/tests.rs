@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
 use kube::client::Body;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use kube::runtime::watcher::Event;
 

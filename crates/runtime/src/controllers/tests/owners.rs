@@ -12,7 +12,7 @@ fn a_child_wakes_its_owner_by_group_kind_and_name_whatever_version_it_names() {
     scene.holds("Nginx", "ns", "web");
     for version in ["v1alpha1", "v1", "v7"] {
         let owner = reference(&format!("proxy.example.com/{version}"), "Nginx web");
-        scene.deployment_changed(Change::Added(deployment(&child("web", &[owner]))));
+        scene.deployment_changed(added(deployment(&child("web", &[owner]))));
         assert_eq!(scene.enqueued(), ["Nginx ns/web"], "{version}");
     }
     for (what, api_version, member, value) in [
@@ -23,7 +23,7 @@ fn a_child_wakes_its_owner_by_group_kind_and_name_whatever_version_it_names() {
     ] {
         let mut owner = reference(api_version, "Nginx web");
         owner[member] = value.into();
-        scene.deployment_changed(Change::Added(deployment(&child("web", &[owner]))));
+        scene.deployment_changed(added(deployment(&child("web", &[owner]))));
         assert_eq!(scene.enqueued(), NOBODY, "{what}");
     }
 }
@@ -34,7 +34,7 @@ fn the_child_of_an_earlier_life_wakes_the_resource_that_waits_for_it_to_go() {
     scene.holds("Nginx", "ns", "web");
     let mut owner = reference(NGINX, "Nginx web");
     owner["uid"] = "earlier".into();
-    scene.deployment_changed(Change::Deleted(deployment(&child("web", &[owner]))));
+    scene.deployment_changed(deleted(deployment(&child("web", &[owner]))));
     assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
 }
 
@@ -45,10 +45,9 @@ fn a_resource_that_lost_a_child_is_noted_and_no_other_life_of_it() {
     let owner = reference(NGINX, "Nginx web");
     let mut earlier = owner.clone();
     earlier["uid"] = "earlier".into();
-    let lost =
-        |owner: &Value| Change::Deleted(deployment(&child("web", std::slice::from_ref(owner))));
+    let lost = |owner: &Value| deleted(deployment(&child("web", std::slice::from_ref(owner))));
     scene.deployment_changed(lost(&earlier));
-    scene.deployment_changed(Change::Added(deployment(&child(
+    scene.deployment_changed(added(deployment(&child(
         "web",
         std::slice::from_ref(&owner),
     ))));
@@ -67,7 +66,7 @@ fn a_loss_stays_noted_if_another_namespace_has_an_object_that_names_the_owner() 
     let mut foreign = own.clone();
     foreign["metadata"]["namespace"] = "another".into();
     for lost in [own, foreign] {
-        scene.deployment_changed(Change::Deleted(deployment(&lost)));
+        scene.deployment_changed(deleted(deployment(&lost)));
     }
     let states = &scene.controller("Nginx").states;
     let state = states.of(&ObjectKey::new("ns", "web"), "Nginx-web");
@@ -81,7 +80,7 @@ fn an_owner_that_is_not_the_controller_is_not_woken() {
     scene.holds("Nginx", "ns", "web");
     let mut owner = reference(NGINX, "Nginx web");
     owner["controller"] = false.into();
-    scene.deployment_changed(Change::Added(deployment(&child("web", &[owner]))));
+    scene.deployment_changed(added(deployment(&child("web", &[owner]))));
     assert_eq!(scene.enqueued(), NOBODY);
 }
 
@@ -91,9 +90,7 @@ fn a_service_wakes_its_owner_like_a_deployment() {
     scene.holds("ElasticWeb", "ns", "web");
     let owner = reference("elasticweb.example.com/v1", "ElasticWeb web");
     let service = CachedChild::decode(&BRAND, SERVICE, &child("web", &[owner])).unwrap();
-    scene
-        .handlers
-        .child_changed(&Change::Deleted(Arc::new(service)));
+    scene.handlers.child_changed(&deleted(Arc::new(service)));
     assert_eq!(scene.enqueued(), ["ElasticWeb ns/web"]);
 }
 
@@ -103,10 +100,7 @@ fn a_child_that_lost_its_owner_reference_wakes_the_owner_that_it_had() {
     scene.holds("Nginx", "ns", "web");
     let owned = deployment(&child("web", &[reference(NGINX, "Nginx web")]));
     let orphan = deployment(&child("web", &[]));
-    scene.deployment_changed(Change::Updated {
-        old: owned,
-        new: orphan,
-    });
+    scene.deployment_changed(updated(owned, orphan));
     assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
 }
 
@@ -123,7 +117,7 @@ fn a_child_that_changed_hands_wakes_both_owners() {
         deployment(&child("web", &[old])),
         deployment(&child("web", &[new])),
     );
-    scene.deployment_changed(Change::Updated { old, new });
+    scene.deployment_changed(updated(old, new));
     assert_eq!(scene.enqueued(), ["Nginx ns/web", "HelloWorld ns/hello"]);
 }
 
@@ -143,7 +137,7 @@ fn a_name_that_became_free_wakes_every_resource_that_may_want_it() {
         ),
         ("of nobody", vec![]),
     ] {
-        scene.deployment_changed(Change::Deleted(deployment(&child("same", &owners))));
+        scene.deployment_changed(deleted(deployment(&child("same", &owners))));
         assert_eq!(scene.enqueued(), both, "a Deployment {what}");
     }
 }

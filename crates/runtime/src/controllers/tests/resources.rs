@@ -6,26 +6,16 @@ use super::*;
 fn a_resource_wakes_when_it_differs_and_is_dropped_from_the_queue_when_it_is_gone() {
     let scene = Scene::new();
     let old = Arc::new(resource("ns", "web", "uid", 1));
-    scene.resource_changed("Nginx", &Change::Added(Arc::clone(&old)), false);
+    scene.resource_changed("Nginx", &added(Arc::clone(&old)), false);
     assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
     let bumped = Arc::new(resource("ns", "web", "uid", 2));
-    scene.resource_changed(
-        "Nginx",
-        &Change::Updated {
-            old: Arc::clone(&old),
-            new: bumped,
-        },
-        false,
-    );
+    scene.resource_changed("Nginx", &updated(Arc::clone(&old), bumped), false);
     assert_eq!(scene.enqueued(), NOBODY, "nothing of it differs");
     let mut paused = resource("ns", "web", "uid", 3);
     paused.paused = Some("true".into());
-    let change = Change::Updated {
-        old: Arc::clone(&old),
-        new: Arc::new(paused),
-    };
+    let change = updated(Arc::clone(&old), Arc::new(paused));
     scene.resource_changed("Nginx", &change, false);
-    scene.resource_changed("Nginx", &Change::Deleted(old), false);
+    scene.resource_changed("Nginx", &deleted(old), false);
     assert_eq!(scene.enqueued(), NOBODY, "gone before its turn");
 }
 
@@ -34,12 +24,12 @@ fn what_was_there_at_the_start_does_not_delay_what_changes_now() {
     let scene = Scene::new();
     for number in 0..3 {
         let name = format!("old-{number}");
-        let change = Change::Added(Arc::new(resource("ns", &name, &name, 1)));
+        let change = added(Arc::new(resource("ns", &name, &name, 1)));
         scene.resource_changed("Nginx", &change, true);
     }
     scene.resource_changed(
         "Nginx",
-        &Change::Added(Arc::new(resource("ns", "new", "new", 2))),
+        &added(Arc::new(resource("ns", "new", "new", 2))),
         false,
     );
     assert_eq!(
@@ -69,7 +59,7 @@ fn with_several_watched_namespaces_resources_outside_are_left_alone() {
             assert!(is_watched(&event, &BTreeSet::new()), "{event:?}");
         }
         if !is_outside {
-            let added = Change::Added(Arc::new(
+            let added = added(Arc::new(
                 CachedResource::decode(&nginx::KIND, &object).unwrap(),
             ));
             scene.resource_changed("Nginx", &added, false);
@@ -83,7 +73,7 @@ fn with_several_watched_namespaces_resources_outside_are_left_alone() {
     for namespace in ["team", "outside"] {
         let mut object = child("web", &[reference(NGINX, "Nginx web")]);
         object["metadata"]["namespace"] = namespace.into();
-        scene.deployment_changed(Change::Deleted(deployment(&object)));
+        scene.deployment_changed(deleted(deployment(&object)));
     }
     assert_eq!(scene.enqueued(), ["Nginx team/web"]);
 }

@@ -18,24 +18,15 @@ async fn a_child_that_differs_by_nothing_but_its_resource_version_wakes_nobody()
     later["metadata"]["resourceVersion"] = "8".into();
     later["metadata"]["annotations"] = json!({"team": "blue"});
     let (old, new) = (deployment(&object), deployment(&later));
-    scene.deployment_changed(Change::Updated {
-        old: Arc::clone(&old),
-        new,
-    });
+    scene.deployment_changed(updated(Arc::clone(&old), new));
     assert_eq!(scene.enqueued(), NOBODY);
     later["status"] = json!({"readyReplicas": 1});
     for _ in 0..2 {
-        scene.deployment_changed(Change::Updated {
-            old: Arc::clone(&old),
-            new: deployment(&later),
-        });
+        scene.deployment_changed(updated(Arc::clone(&old), deployment(&later)));
     }
     assert_eq!(scene.enqueued_later().await, ["Nginx ns/web"], "once");
     later["status"] = rolled_out();
-    scene.deployment_changed(Change::Updated {
-        old,
-        new: deployment(&later),
-    });
+    scene.deployment_changed(updated(old, deployment(&later)));
     assert_eq!(scene.enqueued(), ["Nginx ns/web"], "at its end");
 }
 
@@ -47,10 +38,7 @@ fn step(ready: i64) -> Change<CachedChild> {
         object["status"] = json!({"observedGeneration": 0, "replicas": 9, "readyReplicas": ready});
         deployment(&object)
     };
-    Change::Updated {
-        old: object(ready - 1),
-        new: object(ready),
-    }
+    updated(object(ready - 1), object(ready))
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,10 +70,7 @@ async fn the_first_report_of_a_deployment_enqueues_soon_and_one_of_an_earlier_sp
     for (observed, expected) in [(1, &NOBODY[..]), (2, &["Nginx ns/web"])] {
         let before = deployment(&object);
         object["status"] = json!({"observedGeneration": observed, "replicas": 1});
-        scene.deployment_changed(Change::Updated {
-            old: before,
-            new: deployment(&object),
-        });
+        scene.deployment_changed(updated(before, deployment(&object)));
         assert_eq!(scene.enqueued_later().await, expected, "{observed}");
     }
 }
@@ -115,32 +100,26 @@ fn pod(deployment: &str, is_ready: bool) -> CachedPod {
 async fn a_pod_wakes_the_owner_of_the_deployment_that_it_is_of() {
     let scene = Scene::new();
     scene.holds("Nginx", "ns", "web");
-    let added = |name| Change::Added(Arc::new(pod(name, true)));
-    scene.handlers.pod_changed(&added("web"));
+    let ready = |name| added(Arc::new(pod(name, true)));
+    scene.handlers.pod_changed(&ready("web"));
     assert_eq!(scene.enqueued(), NOBODY, "its Deployment is not known yet");
     let children = &scene.handlers.children;
     let mut owned = child("web", &[reference(NGINX, "Nginx web")]);
     children.put_written(DEPLOYMENT, &owned, 0);
     children.put_written(DEPLOYMENT, &child("orphan", &[]), 0);
-    scene.handlers.pod_changed(&added("orphan"));
+    scene.handlers.pod_changed(&ready("orphan"));
     assert_eq!(scene.enqueued(), NOBODY, "its Deployment is nobody's");
-    scene.handlers.pod_changed(&added("web"));
+    scene.handlers.pod_changed(&ready("web"));
     assert_eq!(scene.enqueued_later().await, ["Nginx ns/web"]);
     owned["metadata"]["resourceVersion"] = "9".into();
     owned["status"] = rolled_out();
     children.put_written(DEPLOYMENT, &owned, 0);
     let (old, same) = (Arc::new(pod("web", true)), Arc::new(pod("web", true)));
-    scene.handlers.pod_changed(&Change::Updated {
-        old: Arc::clone(&old),
-        new: same,
-    });
+    scene.handlers.pod_changed(&updated(Arc::clone(&old), same));
     assert_eq!(scene.enqueued(), NOBODY, "as ready as it was");
     let new = Arc::new(pod("web", false));
-    scene.handlers.pod_changed(&Change::Updated {
-        old: Arc::clone(&old),
-        new,
-    });
+    scene.handlers.pod_changed(&updated(Arc::clone(&old), new));
     assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
-    scene.handlers.pod_changed(&Change::Deleted(old));
+    scene.handlers.pod_changed(&deleted(old));
     assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
 }

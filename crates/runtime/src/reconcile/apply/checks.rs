@@ -10,7 +10,7 @@ use crate::cache::cached::CachedChild;
 use crate::reconcile::pacing;
 use crate::reconcile::reconciler::Reconciler;
 use crate::repairs::{Decision, Repairs};
-use crate::state::{Attempt, Repaired, jittered_retry, key_of};
+use crate::state::{Repaired, jittered_retry, key_of};
 use quartet_applied::field_conflict;
 use quartet_applied::fingerprint::Fingerprint;
 use quartet_applied::stamp::{Hash, Stamp, hash_of_spec};
@@ -25,7 +25,7 @@ impl Reconciler {
     pub(super) fn check_blocked(
         &self,
         resource: &Resource,
-        attempt: &Attempt,
+        attempt: u64,
     ) -> Result<(), ApplyError> {
         let blocker = self.state(resource).blocker(attempt);
         match blocker {
@@ -189,7 +189,7 @@ impl Reconciler {
         }
         // A rollout of its own ends, or is stuck.
         let has_no_rollout = workload.is_updated() && !workload.paused;
-        if (is_rolling || has_no_rollout) && self.pacer.may_begin(&key_of(resource)) {
+        if (is_rolling || has_no_rollout) && self.may_begin(&key_of(resource)) {
             return Some(true);
         }
         let wait = pacing::jittered_wait();

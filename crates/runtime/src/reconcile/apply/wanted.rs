@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::error::Blocker;
+use crate::cache::cached::CachedChild;
 use crate::object::ObjectKey;
+use crate::state::hash_of;
 use quartet_applied::fingerprint::{self, Fingerprint};
 use quartet_applied::stamp::Stamp;
 use quartet_http::Location;
@@ -42,19 +44,19 @@ pub(crate) struct Expected {
 
 /// A child, and the fingerprint of its desired state.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(crate) struct Wanted<'a> {
     pub(super) resource: &'a Resource,
     pub(super) child: &'a Child,
     /// The annotation of the stamp.
     pub(super) stamp: &'static str,
-    pub(super) desired: Fingerprint,
+    pub(crate) desired: Fingerprint,
     /// For [`Repairs`](crate::repairs::Repairs): the hash of the desired state without
     /// what is kept of an existing object, which is not known while the cache does not show that object.
     pub(super) counted: u64,
 }
 
 impl<'a> Wanted<'a> {
-    pub(super) fn new(resource: &'a Resource, child: &'a Child, stamp: &'static str) -> Self {
+    pub(crate) fn new(resource: &'a Resource, child: &'a Child, stamp: &'static str) -> Self {
         let desired = fingerprint::of_desired(&child.body, stamp);
         Wanted {
             resource,
@@ -72,6 +74,22 @@ impl<'a> Wanted<'a> {
             desired: fingerprint::of_desired(&kept.body, self.stamp),
             ..self
         }
+    }
+
+    /// A hash of the inputs of an attempt to apply the child, with what the cache holds under its name. Another
+    /// attempt with the same inputs would fail the same way. The generation of the resource counts even if
+    /// this child does not change, since the user waits for the result; that of a `found` object with pods
+    /// instead of its version, since its status has no effect on an apply.
+    pub(crate) fn attempt(&self, found: Option<&CachedChild>) -> u64 {
+        let found = found.map(|found| {
+            let version = match self.child.kind.has_pods {
+                true => found.meta.generation.unsigned_abs(),
+                false => found.meta.resource_version,
+            };
+            (&found.meta.uid, &found.owner, version)
+        });
+        let (kind, name) = (self.child.kind, &self.child.name);
+        hash_of(&(kind, name, self.desired, self.resource.generation, found))
     }
 
     pub(super) fn location(&self) -> Location<'a> {

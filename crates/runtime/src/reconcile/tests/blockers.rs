@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, willing};
 use crate::reconcile::Action;
 use crate::reconcile::Blocker;
-use crate::state::{Attempt, ReconcileStates, key_of};
-use quartet_applied::fingerprint;
+use crate::reconcile::apply::wanted::Wanted;
+use crate::state::{ReconcileStates, key_of};
 use quartet_workload::api::Status;
-use quartet_workload::{CONFIG_MAP, DEPLOYMENT, Reason, Resource};
+use quartet_workload::{CONFIG_MAP, Child, DEPLOYMENT, Reason, Resource};
 
 #[tokio::test(start_paused = true)]
 async fn fault_42_a_strangers_object_is_looked_at_once_and_never_forced() {
@@ -100,23 +100,25 @@ async fn a_blocked_child_does_not_block_another_of_its_type_with_the_same_body()
         status: Status::default(),
         paused: None,
     };
-    let attempt = |name: &str| Attempt {
-        kind: CONFIG_MAP,
-        name: name.into(),
-        desired: fingerprint::of_desired(&json!({"metadata": {"name": name}}), ""),
-        generation: 1,
-        found: None,
+    let attempt = |name: &str| {
+        let child = Child {
+            kind: CONFIG_MAP,
+            name: name.to_owned(),
+            body: json!({"metadata": {"name": name}}),
+        };
+        let wanted = Wanted::new(&resource, &child, "");
+        (wanted.desired, wanted.attempt(None))
     };
-    let (one, another) = (attempt("one"), attempt("another"));
-    assert_eq!(one.desired, another.desired);
+    let ((desired, one), (as_desired, another)) = (attempt("one"), attempt("another"));
+    assert_eq!(desired, as_desired);
     let states = ReconcileStates::default();
     let mut state = states.of(&key_of(&resource), "owner");
     let wait = Duration::from_secs(15);
     let blocker = Blocker::expected(Reason::RollingOut, "", wait);
-    state.block(attempt("one"), &blocker);
-    let blocked = state.blocker(&one);
+    state.block(one, &blocker);
+    let blocked = state.blocker(one);
     assert_eq!(blocked.map(|it| it.retry), Some(wait));
-    assert!(state.blocker(&another).is_none());
+    assert!(state.blocker(another).is_none());
 }
 
 #[tokio::test(start_paused = true)]

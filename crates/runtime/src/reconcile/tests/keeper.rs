@@ -10,8 +10,8 @@ use quartet_versions::Kind;
 use quartet_workload::operand::Operand;
 use quartet_workload::plan::{ConfigPlan, Plan, StoragePlan};
 use quartet_workload::{
-    CONFIG_MAP, Child, ChildKind, ChildState, ChildType, OperandImage, Owned, STATEFUL_SET,
-    Settings, ValidationError,
+    CONFIG_MAP, Child, ChildKind, ChildState, ChildType, OperandImage, Owned, Problem,
+    STATEFUL_SET, Settings,
 };
 
 pub(super) struct Keeper;
@@ -32,7 +32,7 @@ impl Operand for Keeper {
     ];
     type Spec = MemcachedSpec;
 
-    fn plan(&self, spec: MemcachedSpec, settings: &Settings) -> Result<Plan, ValidationError> {
+    fn plan(&self, spec: MemcachedSpec, settings: &Settings) -> Result<Plan, Problem> {
         let memory = spec.memory;
         let plan = Memcached.plan(spec, settings)?;
         Ok(Plan {

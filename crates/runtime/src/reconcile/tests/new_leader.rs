@@ -38,7 +38,7 @@ async fn another_leader_finds_what_is_rolling_in_the_cache() {
     let scenario = with_a_rollout("ns", Some("o"), json!({})).await;
     assert!(!another_may_begin(&scenario));
     let rolling = ObjectKey::new("ns", "rolling");
-    assert!(scenario.reconciler.pacer.may_begin(&rolling), "it goes on");
+    assert!(scenario.reconciler.may_begin(&rolling), "it goes on");
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,12 +19,12 @@ fn stamp_of(body: &Value) -> Value {
 
 pub(super) fn another_may_begin(scenario: &Scenario) -> bool {
     let another = ObjectKey::new("ns", "another");
-    scenario.reconciler.pacer.may_begin(&another)
+    scenario.reconciler.may_begin(&another)
 }
 
 pub(super) fn another_ends(scenario: &Scenario) {
     let another = ObjectKey::new("ns", "another");
-    scenario.reconciler.pacer.reconcile_ended(&another);
+    scenario.reconciler.begun.lock().remove(&another);
 }
 
 /// The answer to an apply that changes the Deployment for the second time.

@@ -45,7 +45,7 @@ async fn deletions_reach_every_subscriber_of_a_shared_watch() {
     let subscribers = queues.clone();
     tokio::spawn(
         informer.run(stream, Thing::decode, move |change: Change<Thing>, _| {
-            if let Change::Deleted(thing) = change {
+            if let (Some(thing), None) = (change.before, change.after) {
                 for queue in &subscribers {
                     // The owner is known although the object was deleted.
                     queue.add(thing.owner.clone(), Priority::Normal);
