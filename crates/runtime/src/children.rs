@@ -77,18 +77,21 @@ impl Children {
         store.get(key)
     }
 
+    fn with_pods(&self, namespace: &str, uid: &str) -> impl Iterator<Item = Arc<CachedChild>> {
+        let stores = self.stores.iter().filter(|(kind, _)| kind.has_pods);
+        stores.flat_map(move |(_, store)| store.indexed(namespace, uid))
+    }
+
     /// The selector of the workload of the resource `uid` in `namespace` that an older operator created.
     pub(crate) fn preserved_selector(&self, namespace: &str, uid: &str) -> Option<Box<Value>> {
-        let stores = self.stores.iter().filter(|(kind, _)| kind.has_pods);
-        let mut children = stores.flat_map(|(_, store)| store.indexed(namespace, uid));
+        let mut children = self.with_pods(namespace, uid);
         children.next()?.workload()?.preserved_selector.clone()
     }
 
     /// Whether the resource `uid` in `namespace` has a child with pods, and all such children have rolled
     /// out their latest spec with every pod available.
     pub(crate) fn is_rolled_out(&self, namespace: &str, uid: &str) -> bool {
-        let stores = self.stores.iter().filter(|(kind, _)| kind.has_pods);
-        let mut children = stores.flat_map(|(_, store)| store.indexed(namespace, uid));
+        let mut children = self.with_pods(namespace, uid);
         let is_complete = |child: &Arc<CachedChild>| !child.is_rolling_out();
         children.next().is_some_and(|it| is_complete(&it)) && children.all(|it| is_complete(&it))
     }

@@ -104,13 +104,9 @@ pub async fn run(
     let stopping = CancellationToken::new();
     let clock = Arc::clone(&options.clock);
     let (recorder, recorded) = Recorder::new(Arc::clone(&clock));
-    let mut running = Running {
-        informers: JoinSet::new(),
-        workers: JoinSet::new(),
-        stopping: stopping.clone(),
-    };
+    let (mut informers, mut workers) = (JoinSet::new(), JoinSet::new());
     let events = event::write(recorded, caller.clone());
-    running.informers.spawn(async move {
+    informers.spawn(async move {
         events.await;
         "the writer of Events".to_owned()
     });
@@ -132,16 +128,12 @@ pub async fn run(
         children,
         metrics: Arc::clone(&options.metrics),
     };
-    let children_synced = watch_children(&options, &handlers, &mut running.informers);
+    let children_synced = watch_children(&options, &handlers, &mut informers);
     for (operator, controller) in options.operators.iter().zip(&handlers.controllers) {
         let name = operator.kind().controller_name();
         let reconciler = Arc::new(Reconciler::new(*operator, context.clone(), controller));
         let mut synced = children_synced.clone();
-        synced.push(watch_resources(
-            &options,
-            controller,
-            &mut running.informers,
-        ));
+        synced.push(watch_resources(&options, controller, &mut informers));
         options
             .metrics
             .controller_started(&name, operator.owns(), options.workers);
@@ -154,7 +146,7 @@ pub async fn run(
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));
             let (reconciler, stopping) = (Arc::clone(&reconciler), stopping.clone());
             let first_revision = Arc::clone(&context.first_revision);
-            running.workers.spawn(async move {
+            workers.spawn(async move {
                 if stopping.run_until_cancelled(begun).await.is_none() {
                     return Ok(());
                 }
@@ -169,43 +161,38 @@ pub async fn run(
             });
         }
     }
-    running.until(stop).await
+    until_stopped(informers, workers, stopping, stop).await
 }
 
-/// The running parts. None may end before the stop.
-struct Running {
-    /// The informers and the writer of Events, with their names.
-    informers: JoinSet<String>,
-    workers: JoinSet<Result<(), Fenced>>,
-    /// Ends the workers, and their reconciles before the next request.
+/// Waits for `stop`, then for the running requests of the reconciles. `informers` also has the writer of Events;
+/// `stopping` ends the workers, and their reconciles before the next request.
+///
+/// # Errors
+/// A part ends earlier, or a worker panics.
+async fn until_stopped(
+    mut informers: JoinSet<String>,
+    mut workers: JoinSet<Result<(), Fenced>>,
     stopping: CancellationToken,
-}
-
-impl Running {
-    /// Waits for `stop`, then for the running requests of the reconciles.
-    ///
-    /// # Errors
-    /// A part ends earlier, or a worker panics.
-    async fn until(mut self, stop: impl Future<Output = ()>) -> Result<(), ControllersError> {
-        let mut result = tokio::select! {
-            Some(ended) = self.informers.join_next() => {
-                Err(ended.map_or_else(ControllersError::Panicked, ControllersError::Ended))
-            }
-            Some(ended) = self.workers.join_next() => match ended {
-                Ok(Err(fenced)) => return Err(fenced.into()),
-                Ok(Ok(())) => Err(ControllersError::Ended("a worker".to_owned())),
-                Err(panic) => Err(ControllersError::Panicked(panic)),
-            },
-            () = stop => Ok(()),
-        };
-        // The lease can be released when no reconcile runs. The election reports a loss of leadership.
-        self.stopping.cancel();
-        while let Some(ended) = self.workers.join_next().await {
-            let ended = ended.map(|_| ()).map_err(ControllersError::Panicked);
-            result = result.and(ended);
+    stop: impl Future<Output = ()>,
+) -> Result<(), ControllersError> {
+    let mut result = tokio::select! {
+        Some(ended) = informers.join_next() => {
+            Err(ended.map_or_else(ControllersError::Panicked, ControllersError::Ended))
         }
-        result
+        Some(ended) = workers.join_next() => match ended {
+            Ok(Err(fenced)) => return Err(fenced.into()),
+            Ok(Ok(())) => Err(ControllersError::Ended("a worker".to_owned())),
+            Err(panic) => Err(ControllersError::Panicked(panic)),
+        },
+        () = stop => Ok(()),
+    };
+    // The lease can be released when no reconcile runs. The election reports a loss of leadership.
+    stopping.cancel();
+    while let Some(ended) = workers.join_next().await {
+        let ended = ended.map(|_| ()).map_err(ControllersError::Panicked);
+        result = result.and(ended);
     }
+    result
 }
 
 /// Completes when every informer has its first list, or has ended, and this process leads.

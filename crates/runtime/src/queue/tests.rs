@@ -1,4 +1,5 @@
-//! The queue as used by workers, under paused time: after a lost wake-up, a test exceeds its deadline.
+//! The queue as used by workers, under paused time: after a lost wake-up, a test exceeds its deadline. `model`
+//! shows the order in which keys come out.
 
 mod model;
 mod woken;
@@ -41,28 +42,6 @@ fn ready(queue: &Queue<&'static str>) -> Option<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_added_twice_comes_out_once() {
-    let queue = queue();
-    queue.add("a", Priority::Normal);
-    queue.add("a", Priority::Normal);
-    assert_eq!(queue.len(), 1);
-    assert_eq!(ready(&queue), Some("a"));
-    queue.done(&"a");
-    assert_eq!(ready(&queue), None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_added_while_a_worker_has_it_comes_out_again_after_done() {
-    let queue = queue();
-    queue.add("a", Priority::Normal);
-    assert_eq!(ready(&queue), Some("a"));
-    queue.add("a", Priority::Normal);
-    assert_eq!(ready(&queue), None, "no second worker may have it");
-    queue.done(&"a");
-    assert_eq!(ready(&queue), Some("a"));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_waiting_worker_is_woken_when_a_key_held_back_is_done() {
     let queue = queue();
     queue.add("a", Priority::Normal);
@@ -81,69 +60,6 @@ async fn a_waiting_worker_is_woken_when_a_key_held_back_is_done() {
             .unwrap(),
         "a"
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn keys_of_one_priority_come_out_in_the_order_of_being_added() {
-    let queue = queue();
-    for key in ["c", "a", "b"] {
-        queue.add(key, Priority::Normal);
-    }
-    assert_eq!(
-        [ready(&queue), ready(&queue), ready(&queue)],
-        [Some("c"), Some("a"), Some("b")]
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_change_overtakes_the_initial_list() {
-    let queue = queue();
-    queue.add("listed", Priority::Low);
-    queue.add("changed", Priority::Normal);
-    assert_eq!(ready(&queue), Some("changed"));
-    assert_eq!(ready(&queue), Some("listed"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_listed_key_that_changes_keeps_the_higher_priority() {
-    let queue = queue();
-    queue.add("first", Priority::Low);
-    queue.add("second", Priority::Low);
-    queue.add("second", Priority::Normal);
-    queue.add("second", Priority::Low);
-    assert_eq!(ready(&queue), Some("second"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_delayed_key_comes_out_at_its_moment_and_not_before() {
-    let queue = queue();
-    let started = Instant::now();
-    queue.add_after("a", Duration::from_secs(15));
-    assert_eq!(ready(&queue), None);
-    assert_eq!(queue.get().await, "a");
-    assert_eq!(started.elapsed(), Duration::from_secs(15));
-}
-
-#[tokio::test(start_paused = true)]
-async fn of_two_delays_the_shorter_one_counts() {
-    let queue = queue();
-    let started = Instant::now();
-    queue.add_after("a", Duration::from_secs(15));
-    queue.add_after("a", Duration::from_secs(5));
-    queue.add_after("a", Duration::from_secs(30));
-    assert_eq!(queue.get().await, "a");
-    assert_eq!(started.elapsed(), Duration::from_secs(5));
-    queue.done(&"a");
-    sleep(Duration::from_secs(60)).await;
-    assert_eq!(ready(&queue), None, "the longer delays are gone with it");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_change_does_not_wait_for_the_back_off() {
-    let queue = queue();
-    queue.add_after("a", Duration::from_secs(1000));
-    queue.add("a", Priority::Normal);
-    assert_eq!(ready(&queue), Some("a"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -254,18 +170,6 @@ async fn nothing_is_left_of_a_removed_key() {
         Duration::from_millis(5),
         "its namesake starts anew"
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_removed_while_a_worker_has_it_still_goes_to_no_other() {
-    let queue = queue();
-    queue.add("a", Priority::Normal);
-    assert_eq!(ready(&queue), Some("a"));
-    queue.remove(&"a");
-    queue.add("a", Priority::Normal);
-    assert_eq!(ready(&queue), None);
-    queue.done(&"a");
-    assert_eq!(ready(&queue), Some("a"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,45 +16,43 @@ use super::*;
 /// Longer than any start or stop without a fault.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// One informer and one worker, each of which runs this future.
-fn running(
+/// Runs one informer and one worker, each of which is such a future.
+async fn run_until(
+    stop: impl Future<Output = ()>,
     informer: impl Future<Output = String> + Send + 'static,
     worker: impl Future<Output = ()> + Send + 'static,
-) -> Running {
-    let mut running = Running {
-        informers: JoinSet::new(),
-        workers: JoinSet::new(),
-        stopping: CancellationToken::new(),
-    };
-    running.informers.spawn(informer);
-    running.workers.spawn(async move {
-        worker.await;
-        Ok(())
-    });
-    running
+) -> Result<(), ControllersError> {
+    let (mut informers, mut workers) = (JoinSet::new(), JoinSet::new());
+    informers.spawn(informer);
+    workers.spawn(worker.map(Ok));
+    until_stopped(informers, workers, CancellationToken::new(), stop).await
 }
 
-async fn message(running: Running) -> String {
-    running.until(pending()).await.unwrap_err().to_string()
+async fn message(
+    informer: impl Future<Output = String> + Send + 'static,
+    worker: impl Future<Output = ()> + Send + 'static,
+) -> String {
+    let ended = run_until(pending(), informer, worker).await;
+    ended.unwrap_err().to_string()
 }
 
 #[tokio::test(start_paused = true)]
 async fn any_part_that_ends_by_itself_ends_the_whole_with_its_name() {
     // A reconcile, for which the end waits.
     let reconcile = || sleep(Duration::from_secs(3));
-    let error = message(running(ready("the watch of Pod".to_owned()), reconcile())).await;
+    let error = message(ready("the watch of Pod".to_owned()), reconcile()).await;
     assert_eq!(error, "the watch of Pod ended although nobody stopped it");
-    let error = message(running(pending(), ready(()))).await;
+    let error = message(pending(), ready(())).await;
     assert_eq!(error, "a worker ended although nobody stopped it");
     fn panics<T>() -> T {
         std::panic::resume_unwind(Box::new("a bug"))
     }
-    let error = message(running(async { panics() }, reconcile())).await;
+    let error = message(async { panics() }, reconcile()).await;
     assert!(
         error.starts_with("a task of the controllers panicked"),
         "{error}"
     );
-    let error = message(running(pending(), async { panics() })).await;
+    let error = message(pending(), async { panics() }).await;
     assert!(
         error.starts_with("a task of the controllers panicked"),
         "{error}"
@@ -64,14 +62,14 @@ async fn any_part_that_ends_by_itself_ends_the_whole_with_its_name() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_waits_for_the_workers_and_not_for_the_informers() {
     let began = Instant::now();
-    let stopped = running(pending(), sleep(Duration::from_secs(3))).until(ready(()));
+    let stopped = run_until(ready(()), pending(), sleep(Duration::from_secs(3)));
     stopped.await.unwrap();
     assert_eq!(began.elapsed(), Duration::from_secs(3));
     let panics = async {
         sleep(Duration::from_secs(1)).await;
         std::panic::resume_unwind(Box::new("a bug"))
     };
-    assert!(running(pending(), panics).until(ready(())).await.is_err());
+    assert!(run_until(ready(()), pending(), panics).await.is_err());
 }
 
 /// Whether a writing request was received.
