@@ -3,6 +3,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::{BoxFuture, Fuse};
 use futures::{FutureExt as _, StreamExt as _};
@@ -32,6 +33,8 @@ pub struct Election {
     clock: fn() -> Moment,
     /// The holder that was logged last.
     logged_holder: String,
+    /// When it was logged last that the leader has other flags.
+    logged_flags: Option<Moment>,
 }
 
 /// A request in progress, if any.
@@ -55,6 +58,7 @@ impl Election {
             metrics,
             clock,
             logged_holder: String::new(),
+            logged_flags: None,
         }
     }
 
@@ -83,7 +87,7 @@ impl Election {
             let now = (self.clock)();
             let next = self.candidate.next(now);
             self.publish();
-            self.compare_flags();
+            self.compare_flags(now);
             let wake = match next {
                 Next::Send(request) => {
                     call = self.send(request);
@@ -159,16 +163,20 @@ impl Election {
         }
     }
 
-    /// Says when the leader is found to have other flags.
-    fn compare_flags(&self) {
+    /// Says once a minute that the leader has other flags.
+    fn compare_flags(&mut self, now: Moment) {
         let (holder, ours) = (self.candidate.holder(), &self.lock.flags);
         let is_standby = !holder.is_empty() && *holder != *self.lock.identity;
         let latest = self.latest.as_ref().filter(|_| is_standby);
         let annotations = latest.and_then(|object| object.metadata.annotations.as_ref());
         let theirs = annotations.and_then(|it| it.get(self.lock.flags_annotation));
         let others = theirs.filter(|theirs| *theirs != ours);
-        let was_told = self.metrics.other_flags.set(others.is_some().into()) == 1;
-        if let Some(theirs) = others.filter(|_| !was_told) {
+        self.metrics.other_flags.set(others.is_some().into());
+        let logged = &mut self.logged_flags;
+        if let Some(theirs) = others
+            && logged.is_none_or(|logged| now >= logged + Duration::from_secs(60))
+        {
+            *logged = Some(now);
             // Whoever may write the Lease can make them as long as its annotations may be.
             let theirs = &*shortened(theirs);
             tracing::warn!(
