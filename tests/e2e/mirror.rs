@@ -103,6 +103,12 @@ fn redirected(node: &Node) {
 fn by_olm(node: &Node) {
     let shell = &node.shell;
     node.olm();
+    // The garbage collector deletes the children of the samples in its own time.
+    shell.until(
+        "kubectl get deployments -n default -o name | wc -l",
+        "0",
+        Duration::from_secs(120),
+    );
     let before_it = Before::installation(shell);
     // The Subscription follows when OLM has read this catalog: it may have kept that of an earlier phase.
     shell.must("kubectl create namespace quartet-operator-system");
