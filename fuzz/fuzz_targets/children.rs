@@ -6,7 +6,7 @@ use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use quartet_operator::kinds::OPERATORS;
 use quartet_operator_fuzz::{is_json, resources};
-use quartet_workload::{Operator, Problem, Resource, Settings};
+use quartet_workload::{Operator, Resource, Settings};
 use serde_json::Value;
 
 fuzz_target!(|input: &[u8]| {

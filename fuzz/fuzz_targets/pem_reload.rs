@@ -3,8 +3,6 @@
 //! PEM first, because mutations would otherwise not get past base64.
 #![no_main]
 
-use std::error::Error as _;
-
 use libfuzzer_sys::fuzz_target;
 use pem::Pem;
 use quartet_certificates::{ServingPair, Validity};

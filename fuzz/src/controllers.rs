@@ -60,7 +60,7 @@ fn follow_as<T: Object + PartialEq>(
             }
             Ok(WatchEvent::Deleted(object)) => {
                 let version = object.resource_version().unwrap_or(u64::MAX);
-                drop(store.deleted(&object.key(), object.uid(), version));
+                drop(store.deleted(&object.key(), version));
             }
             Ok(WatchEvent::Bookmark(_)) => {}
             Ok(WatchEvent::Error(status)) => drop(Error::WatchError(status).to_string()),
