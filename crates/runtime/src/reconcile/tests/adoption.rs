@@ -159,11 +159,8 @@ async fn the_service_of_an_older_operator_waits_for_the_rollout() {
     scenario.holds(1, annotated);
     let next = scenario.reconcile().await.expect("reconciled");
     let deployment = scenario.sent.lock().expect("not poisoned")[0].1.clone();
-    assert_eq!(
-        of_children(&scenario),
-        [APPLY, APPLY_SERVICE, GET_SERVICE],
-        "it is left as it is"
-    );
+    let expected = [APPLY, APPLY_SERVICE, GET_SERVICE];
+    assert_eq!(of_children(&scenario), expected, "it is left as it is");
     assert!(matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(18)));
     assert_eq!(scenario.told(), Vec::<String>::new(), "nothing is wrong");
 
@@ -182,9 +179,7 @@ async fn the_service_of_an_older_operator_waits_for_the_rollout() {
     let children = &scenario.children;
     children.put_written(DEPLOYMENT, &rolled_out, 0);
     scenario.reconcile().await.expect("reconciled");
-    assert_eq!(
-        of_children(&scenario),
-        [APPLY_SERVICE, GET_SERVICE, HAND_OVER_SERVICE, FORCE_SERVICE]
-    );
+    let expected = [APPLY_SERVICE, GET_SERVICE, HAND_OVER_SERVICE, FORCE_SERVICE];
+    assert_eq!(of_children(&scenario), expected);
     assert_eq!(scenario.told(), ["Adopted"]);
 }

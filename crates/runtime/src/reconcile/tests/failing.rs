@@ -147,10 +147,8 @@ async fn a_child_that_is_being_deleted_is_waited_for_and_told() {
     tokio::time::advance(Duration::from_secs(1)).await;
     scenario.reconcile().await.expect("reconciled");
     let (status, reason, message) = scenario.condition("Ready");
-    assert_eq!(
-        (status.as_str(), reason.as_str()),
-        ("False", "ChildTerminating")
-    );
+    let found = (status.as_str(), reason.as_str());
+    assert_eq!(found, ("False", "ChildTerminating"));
     assert!(message.contains("Deployment cache"), "{message}");
     assert_eq!(scenario.sent(), [STATUS], "nothing is applied to it");
     tokio::time::advance(Duration::from_secs(60)).await;
@@ -181,11 +179,8 @@ async fn a_status_that_is_due_waits_for_the_retry_after_of_a_child_unless_it_is_
     let scenario = ready_then(|| refusal(500, "busy", "", "")).await;
     scenario.holds(2, spec_changed());
     scenario.reconcile().await.expect_err("tried again");
-    assert_eq!(
-        scenario.sent(),
-        [FORCE],
-        "the status is due in half a second"
-    );
+    let found = scenario.sent();
+    assert_eq!(found, [FORCE], "the status is due in half a second");
     tokio::time::advance(Duration::from_millis(501)).await;
     scenario.asks_to_stay_away(Duration::from_secs(7));
     scenario.reconcile().await.expect_err("refused");
@@ -271,10 +266,8 @@ async fn a_pod_that_does_not_start_is_named_and_degrades_after_a_minute() {
         "{next:?}"
     );
     let (status, reason, message) = scenario.condition("Ready");
-    assert_eq!(
-        (status.as_str(), reason.as_str()),
-        ("False", "ImagePullBackOff")
-    );
+    let found = (status.as_str(), reason.as_str());
+    assert_eq!(found, ("False", "ImagePullBackOff"));
     assert_eq!(
         message,
         "1 of 1 pods do not start: pod cache-5d4f-x: container memcached: ImagePullBackOff: no such image"
@@ -291,10 +284,8 @@ async fn a_status_is_written_only_onto_the_version_it_was_computed_for() {
     tokio::time::advance(Duration::from_secs(20)).await;
     scenario.reconcile().await.expect("reconciled");
     let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
-    assert_eq!(
-        body[0],
-        json!({"op": "replace", "path": "/metadata/resourceVersion", "value": "1"})
-    );
+    let expected = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": "1"});
+    assert_eq!(body[0], expected);
 }
 
 #[tokio::test(start_paused = true)]

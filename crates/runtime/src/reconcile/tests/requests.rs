@@ -97,10 +97,8 @@ async fn fault_49_a_resource_that_is_being_deleted_gets_one_status_and_nothing_e
         .map(|type_| scenario.condition(type_))
         .map(|(status, reason, _)| format!("{status} {reason}"))
         .into();
-    assert_eq!(
-        told,
-        ["False Terminating", "Unknown Terminating", "True Paused"]
-    );
+    let expected = ["False Terminating", "Unknown Terminating", "True Paused"];
+    assert_eq!(told, expected);
     assert_eq!(status["selector"], "app=a", "for the scale subresource");
     let numbers = ["replicas", "readyReplicas"].map(|field| status.get(field));
     assert_eq!((numbers, &status["nodes"]), ([None, None], &json!([])));
@@ -183,10 +181,8 @@ async fn a_call_without_an_answer_ends_at_its_deadline() {
     scenario.holds(1, json!({}));
     let started = tokio::time::Instant::now();
     let error = scenario.reconcile().await.expect_err("no answer");
-    assert_eq!(
-        error,
-        "cannot apply deployments ns/cache: no answer within 10 s"
-    );
+    let expected = "cannot apply deployments ns/cache: no answer within 10 s";
+    assert_eq!(error, expected);
     assert!(
         started.elapsed() < Duration::from_secs(21),
         "{:?}",
@@ -222,10 +218,8 @@ async fn a_spec_that_changes_while_the_status_is_written_is_not_lost() {
     scenario.holds(1, json!({}));
     scenario.reconcile().await.expect("reconciled");
     tokio::time::advance(Duration::from_secs(20)).await;
-    assert_eq!(
-        scenario.reconcile().await,
-        Ok(Action::RequeueAfter(Duration::ZERO))
-    );
+    let expected = Ok(Action::RequeueAfter(Duration::ZERO));
+    assert_eq!(scenario.reconcile().await, expected);
     scenario.sent();
     scenario.reconcile().await.expect("reconciled");
     let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
