@@ -29,8 +29,7 @@ fn contested() -> Scenario {
 #[tokio::test(start_paused = true)]
 async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
     let scenario = contested();
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, json!({})).await;
     let mut forced = 0;
     let mut version = 10;
     let wait = loop {
@@ -38,8 +37,7 @@ async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
         let mut edited = rolled_out(1);
         edited["spec"]["replicas"] = json!(5);
         scenario.deployment_is(version, edited);
-        tokio::time::advance(Duration::from_millis(100)).await;
-        let next = scenario.reconcile().await.expect("reconciled");
+        let next = scenario.after_ms(100).await.expect("reconciled");
         let sent = scenario.sent.lock().expect("not poisoned").clone();
         let sent: Vec<_> = sent.iter().map(|(line, _)| line.as_str()).collect();
         if sent.iter().any(|line| line.starts_with("GET")) {
@@ -67,8 +65,7 @@ async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
     scenario.sent();
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), Vec::<String>::new());
-    tokio::time::advance(Duration::from_secs(15)).await;
-    scenario.reconcile().await.expect("reconciled");
+    scenario.after_ms(15_000).await.expect("reconciled");
     assert_eq!(scenario.sent().first().map(String::as_str), Some(FORCE));
     // The child stays as applied; the conflict is reported for another minute.
     let next = scenario.reconcile().await.expect("reconciled");
@@ -100,8 +97,7 @@ async fn until_it_is_read(scenario: &Scenario) -> Action {
         if let Some(child) = store.get(&key) {
             store.deleted(&key, child.meta.resource_version);
         }
-        tokio::time::advance(Duration::from_millis(100)).await;
-        let next = scenario.reconcile().await.expect("reconciled");
+        let next = scenario.after_ms(100).await.expect("reconciled");
         let sent = scenario.sent.lock().expect("not poisoned").clone();
         if sent
             .iter()
@@ -194,14 +190,12 @@ async fn an_attempt_during_a_conflict_does_not_make_the_resource_ready() {
     let found = scenario.told();
     assert_eq!(found.last().map(String::as_str), Some("FieldConflict"));
     scenario.sent();
-    tokio::time::advance(Duration::from_secs(15)).await;
-    scenario.reconcile().await.expect("reconciled");
+    scenario.after_ms(15_000).await.expect("reconciled");
     assert_eq!(scenario.sent().first().map(String::as_str), Some(APPLY));
     assert_eq!(scenario.told(), Vec::<String>::new());
     assert_eq!(scenario.condition("Ready").1, "FieldConflict");
     // It stays as applied.
-    tokio::time::advance(Duration::from_secs(60)).await;
-    scenario.reconcile().await.expect("reconciled");
+    scenario.after_ms(60_000).await.expect("reconciled");
     assert_eq!(scenario.condition("Ready").0, "True");
 }
 

@@ -30,8 +30,7 @@ async fn a_new_resource_costs_one_unforced_apply_and_one_status_later() {
 #[tokio::test(start_paused = true)]
 async fn a_changed_spec_is_applied_with_force_and_only_onto_the_child_that_is_known() {
     let scenario = Scenario::new(willing);
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, json!({})).await;
     scenario.sent();
     scenario.holds(
         2,
@@ -53,11 +52,9 @@ async fn what_the_api_server_makes_of_an_apply_is_not_fought() {
         }
         Some((code, object))
     });
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, json!({})).await;
     assert_eq!(scenario.sent(), [APPLY]);
-    tokio::time::advance(Duration::from_secs(20)).await;
-    scenario.reconcile().await.expect("reconciled");
+    scenario.after_ms(20_000).await.expect("reconciled");
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), [STATUS]);
     // A new desired state is sent, whatever the result of the last one.
@@ -89,8 +86,10 @@ async fn fault_49_a_resource_that_is_being_deleted_gets_one_status_and_nothing_e
     let wait = Duration::from_millis(500);
     let next = scenario.reconcile().await;
     assert_eq!(next, Ok(Action::RequeueAfter(wait)), "it may be gone soon");
-    tokio::time::advance(wait).await;
-    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
+    assert_eq!(
+        scenario.reconcile_after(wait).await,
+        Ok(Action::AwaitChange)
+    );
     let status = scenario.sent.lock().expect("not poisoned")[0].1[1]["value"].clone();
     assert_eq!(scenario.sent(), [STATUS]);
     let told: Vec<_> = ["Ready", "Available", "Degraded"]
@@ -146,12 +145,10 @@ async fn a_finalizer_that_stays_prevents_neither_children_nor_status() {
     scenario.asks_to_stay_away(Duration::from_secs(7));
     scenario.reconcile().await.expect_err("tried again");
     assert_eq!(scenario.sent(), Vec::<String>::new(), "nothing else");
-    tokio::time::advance(Duration::from_secs(7)).await;
-    let error = scenario.reconcile().await.expect_err("tried again");
+    let error = scenario.after_ms(7_000).await.expect_err("tried again");
     assert!(error.contains("denied by a policy"), "{error}");
     assert_eq!(scenario.sent(), [STRIP, APPLY]);
-    tokio::time::advance(Duration::from_secs(30)).await;
-    scenario.reconcile().await.expect_err("tried again");
+    scenario.after_ms(30_000).await.expect_err("tried again");
     assert_eq!(scenario.sent(), [STRIP, STATUS]);
 }
 
@@ -160,8 +157,7 @@ async fn a_paused_resource_with_a_finalizer_that_stays_has_a_status() {
     let paused = json!({"quartet-operator.example.com/paused": "true"});
     let scenario = with_a_finalizer_that_stays(paused);
     scenario.reconcile().await.expect_err("tried again");
-    tokio::time::advance(Duration::from_secs(4)).await;
-    let error = scenario.reconcile().await.expect_err("tried again");
+    let error = scenario.after_ms(4_000).await.expect_err("tried again");
     assert!(error.contains("denied by a policy"), "{error}");
     assert_eq!(scenario.sent(), [STRIP, STRIP, STATUS]);
     assert_eq!(scenario.condition("Ready").1, "Paused");
@@ -215,8 +211,7 @@ async fn a_spec_that_changes_while_the_status_is_written_is_not_lost() {
         }
         Some((code, object))
     });
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, json!({})).await;
     tokio::time::advance(Duration::from_secs(20)).await;
     let expected = Ok(Action::RequeueAfter(Duration::ZERO));
     assert_eq!(scenario.reconcile().await, expected);
@@ -229,8 +224,7 @@ async fn a_spec_that_changes_while_the_status_is_written_is_not_lost() {
 #[tokio::test(start_paused = true)]
 async fn what_is_wrong_is_told_in_the_words_of_the_version_that_was_read() {
     let scenario = Scenario::new(willing);
-    scenario.holds(-1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(-1, json!({})).await;
     let body = scenario.sent.lock().expect("not poisoned")[0].1.to_string();
     assert!(body.contains("spec.size: Invalid value: -1"), "{body}");
 }
