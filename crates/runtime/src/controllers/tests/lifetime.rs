@@ -159,11 +159,8 @@ async fn a_stop_lets_a_running_request_finish_and_begins_no_other() {
     let (client, asked) = api_server(Duration::from_secs(3), "");
     let began = Instant::now();
     run_for(options(client), Duration::from_secs(1)).await;
-    assert_eq!(
-        began.elapsed(),
-        Duration::from_secs(3),
-        "the apply was answered"
-    );
+    let expected = Duration::from_secs(3);
+    assert_eq!(began.elapsed(), expected, "the apply was answered");
     let mut patches = asked.lock().unwrap();
     patches.retain(|line| line.starts_with("PATCH"));
     assert_eq!(patches.len(), 1, "the status was not written: {patches:?}");

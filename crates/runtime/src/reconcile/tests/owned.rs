@@ -161,11 +161,8 @@ async fn a_retained_child_goes_to_the_next_resource_of_that_name_others_are_wait
     let collected = of_earlier_life("ConfigMap", "cache-config", reference);
     scenario.children.put_written(CONFIG_MAP, &collected, 0);
     scenario.reconciles(1, memory(json!(8))).await;
-    assert_eq!(
-        scenario.sent(),
-        [claim(true)],
-        "the ConfigMap is about to be deleted"
-    );
+    let found = scenario.sent();
+    assert_eq!(found, [claim(true)], "the ConfigMap is about to be deleted");
     let sent = scenario.sent_ever.lock().expect("not poisoned");
     let metadata = &sent[0].1["metadata"];
     assert_eq!(metadata["uid"], "child", "only this very object");

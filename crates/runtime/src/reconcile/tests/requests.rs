@@ -86,10 +86,8 @@ async fn fault_49_a_resource_that_is_being_deleted_gets_one_status_and_nothing_e
     let wait = Duration::from_millis(500);
     let next = scenario.reconcile().await;
     assert_eq!(next, Ok(Action::RequeueAfter(wait)), "it may be gone soon");
-    assert_eq!(
-        scenario.reconcile_after(wait).await,
-        Ok(Action::AwaitChange)
-    );
+    let found = scenario.reconcile_after(wait).await;
+    assert_eq!(found, Ok(Action::AwaitChange));
     let status = scenario.sent.lock().expect("not poisoned")[0].1[1]["value"].clone();
     assert_eq!(scenario.sent(), [STATUS]);
     let told: Vec<_> = ["Ready", "Available", "Degraded"]
@@ -103,11 +101,8 @@ async fn fault_49_a_resource_that_is_being_deleted_gets_one_status_and_nothing_e
     assert_eq!((numbers, &status["nodes"]), ([None, None], &json!([])));
     assert_eq!(scenario.told(), Vec::<String>::new(), "it is not resumed");
     assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
-    assert_eq!(
-        scenario.sent(),
-        Vec::<String>::new(),
-        "whatever becomes of its children"
-    );
+    let wanted = Vec::<String>::new();
+    assert_eq!(scenario.sent(), wanted, "whatever becomes of its children");
 }
 
 #[tokio::test(start_paused = true)]

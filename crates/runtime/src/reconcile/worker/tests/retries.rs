@@ -49,27 +49,18 @@ async fn an_event_does_not_wait_for_the_back_off_and_success_ends_it() {
     workers.add("a");
     workers.until(milliseconds(700)).await;
     let found = workers.starts("a");
-    assert_eq!(
-        found.last(),
-        Some(&635),
-        "the next try would be 640 ms later"
-    );
+    let actual = found.last();
+    assert_eq!(actual, Some(&635), "the next try would be 640 ms later");
     workers.add("a");
     workers.until(milliseconds(1500)).await;
     let found = workers.starts("a");
-    assert_eq!(
-        found.get(8..),
-        Some(&[700][..]),
-        "at once, and then no more"
-    );
+    let expected = Some(&[700][..]);
+    assert_eq!(found.get(8..), expected, "at once, and then no more");
     workers.add("a");
     workers.until(milliseconds(1506)).await;
     let found = workers.starts("a");
-    assert_eq!(
-        found.get(9..),
-        Some(&[1500, 1505][..]),
-        "a first failure again"
-    );
+    let expected = Some(&[1500, 1505][..]);
+    assert_eq!(found.get(9..), expected, "a first failure again");
 }
 
 #[tokio::test(start_paused = true)]
