@@ -135,10 +135,8 @@ mod tests {
         assert_eq!(entries[0], child()["metadata"]["managedFields"][0]);
         assert_eq!(entries[1]["manager"], "ours");
         assert_eq!(entries[1]["operation"], "Apply");
-        assert_eq!(
-            entries[1]["fieldsV1"],
-            child()["metadata"]["managedFields"][1]["fieldsV1"]
-        );
+        let expected = &child()["metadata"]["managedFields"][1]["fieldsV1"];
+        assert_eq!(entries[1]["fieldsV1"], *expected);
         assert_eq!(entries[2], child()["metadata"]["managedFields"][2]);
         assert_eq!(patch.pointer("/0/value"), Some(&json!("child")));
         assert_eq!(patch.pointer("/1/value"), Some(&json!("7")));
@@ -164,11 +162,8 @@ mod tests {
         let patch = patch(&child, "ours", "owner").expect("there is such an entry");
         let entries = patch.pointer("/2/value").and_then(Value::as_array);
         let entries = entries.expect("entries");
-        assert_eq!(
-            entries.len(),
-            3,
-            "of one there was nothing left: {entries:?}"
-        );
+        let found = entries.len();
+        assert_eq!(found, 3, "of one there was nothing left: {entries:?}");
         let sidecar = containers(json!({"k:{\"name\":\"sidecar\"}": {".": {}}}));
         assert_eq!(entries[0]["fieldsV1"], sidecar, "theirs stays theirs");
         let whole =

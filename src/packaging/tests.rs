@@ -232,10 +232,8 @@ fn each_version_of_each_kind_has_a_webhook_that_is_asked_about_it_alone() {
         assert_eq!(webhook.side_effects, "None");
         assert_eq!(webhook.timeout_seconds, Some(5));
         let service = webhook.client_config.service.as_ref().unwrap();
-        assert_eq!(
-            (&*service.name, &*service.namespace),
-            (WEBHOOK_SERVICE, NAMESPACE)
-        );
+        let found = (&*service.name, &*service.namespace);
+        assert_eq!(found, (WEBHOOK_SERVICE, NAMESPACE));
         assert_eq!(service.port, Some(WEBHOOK_SERVICE_PORT));
     }
 }

@@ -88,11 +88,8 @@ impl Left {
         let of_it = sets
             .iter()
             .filter(|set| set["metadata"]["ownerReferences"][0]["uid"] == *uid);
-        assert_eq!(
-            of_it.count(),
-            2,
-            "the ReplicaSet of the old pods, and one of ours"
-        );
+        let found = of_it.count();
+        assert_eq!(found, 2, "the ReplicaSet of the old pods, and one of ours");
     }
 }
 

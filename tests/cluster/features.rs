@@ -223,10 +223,8 @@ impl Sample<'_> {
             .await;
         let resource = env.until_ready(MEMCACHED, name).await;
         let selector = resource["status"]["selector"].as_str().expect("a selector");
-        assert_eq!(
-            budget["spec"]["selector"]["matchLabels"],
-            labels_of(selector)
-        );
+        let found = &budget["spec"]["selector"]["matchLabels"];
+        assert_eq!(*found, labels_of(selector));
     }
 
     async fn pod_security(&self) {

@@ -44,20 +44,15 @@ async fn a_resource_of_each_kind_becomes_a_running_deployment_and_reports_it() {
         assert_eq!(deployment["status"]["availableReplicas"], pods);
         let owner = &deployment["metadata"]["ownerReferences"][0];
         assert_eq!(owner["uid"], resource["metadata"]["uid"]);
-        assert_eq!(
-            (&owner["controller"], &owner["blockOwnerDeletion"]),
-            (&json!(true), &json!(true))
-        );
+        let found = (&owner["controller"], &owner["blockOwnerDeletion"]);
+        assert_eq!(found, (&json!(true), &json!(true)));
         assert!(
             resource["metadata"]["finalizers"].is_null(),
             "fault 33: no finalizer"
         );
         let service = env.get(SERVICE, name).await;
-        assert_eq!(
-            service.is_some(),
-            kind.kind == "ElasticWeb",
-            "only ElasticWeb has a Service"
-        );
+        let expected = kind.kind == "ElasticWeb";
+        assert_eq!(service.is_some(), expected, "only ElasticWeb has a Service");
     }
 }
 

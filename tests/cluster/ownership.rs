@@ -32,10 +32,8 @@ async fn fault_42_a_foreign_deployment_is_left_alone_reported_and_later_replaced
         .await;
     changes::apply(&env, MEMCACHED, "taken", json!({"size": 1})).await;
     let resource = env.until_degraded(MEMCACHED, "taken", "NameConflict").await;
-    assert_eq!(
-        condition(&resource, "Ready").map(|ready| &ready["status"]),
-        Some(&json!("False"))
-    );
+    let found = condition(&resource, "Ready").map(|ready| &ready["status"]);
+    assert_eq!(found, Some(&json!("False")));
     let after = env.get(DEPLOYMENT, "taken").await.expect("still there");
     assert_eq!(
         before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"],
@@ -107,10 +105,8 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_with_one_conflict() {
     tokio::time::sleep(AT_REST).await;
     assert_eq!(settled, both().await, "nothing was written");
     let same = env.get(DEPLOYMENT, "same").await.expect("one child");
-    assert_eq!(
-        deployment["metadata"]["resourceVersion"],
-        same["metadata"]["resourceVersion"]
-    );
+    let found = &deployment["metadata"]["resourceVersion"];
+    assert_eq!(*found, same["metadata"]["resourceVersion"]);
     let _ = std::fs::remove_file(file);
 
     env.delete(winner, "same").await;

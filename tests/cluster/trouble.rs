@@ -94,11 +94,8 @@ async fn a_value_that_the_api_server_or_admission_changes_does_not_start_a_loop(
     env.until_ready(NGINX, "rewritten").await;
     let deployment = env.get(DEPLOYMENT, "rewritten").await.expect("the child");
     let part_of = &deployment["metadata"]["labels"]["app.kubernetes.io/part-of"];
-    assert_eq!(
-        part_of == "rewritten",
-        is_rewritten,
-        "the tested situation occurred"
-    );
+    let found = part_of == "rewritten";
+    assert_eq!(found, is_rewritten, "the tested situation occurred");
     let cpu =
         &deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"];
     assert_eq!(

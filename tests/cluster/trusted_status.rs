@@ -80,10 +80,8 @@ async fn rejected_and_recovered(env: &TestEnv, change: &Value) {
     let took = changed.elapsed();
     assert!(took > Duration::from_secs(25), "Degraded after {took:?}");
     assert!(is_not_ready_for(&object, "ApplyFailed"), "{object:#}");
-    assert_eq!(
-        condition(&object, "Degraded").expect("there")["reason"],
-        "ApplyFailed"
-    );
+    let found = &condition(&object, "Degraded").expect("there")["reason"];
+    assert_eq!(*found, "ApplyFailed");
     assert!(message(&object, "Degraded").contains("policy.example.org"));
     // The Event is written independently of the status.
     let mut limit = Limit::new(SOON);

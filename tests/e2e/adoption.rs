@@ -63,10 +63,8 @@ impl World {
         for one in self.0.iter().filter(|one| one.is_paused_first()) {
             let now = one.now(shell);
             for (before, now) in one.children.iter().zip(&now) {
-                assert_eq!(
-                    before["spec"], now["spec"],
-                    "a paused resource is left alone"
-                );
+                let (before, now) = (&before["spec"], &now["spec"]);
+                assert_eq!(before, now, "a paused resource is left alone");
             }
         }
         finish_by_hand(shell);
@@ -177,11 +175,8 @@ fn back_and_forth(shell: &Shell) {
     shell.must("kubectl apply -n nowhere -f config/samples/cache_v1alpha1_memcached.yaml");
     shell.must("kubectl wait memcached --all -n nowhere --for=condition=Ready --timeout=120s");
     let replicas = "kubectl get deployment helloworld-sample -o jsonpath='{.spec.replicas}'";
-    assert_eq!(
-        shell.must(replicas).trim(),
-        "1",
-        "left to the original operator"
-    );
+    let found = shell.must(replicas);
+    assert_eq!(found.trim(), "1", "left to the original operator");
     readable_in(shell, "helloworlds.v1alpha1.test.jiaozi.com");
     readable_in(shell, "helloworlds.v1.test.jiaozi.com");
     shell.must("kubectl delete namespace nowhere --timeout=120s");

@@ -46,11 +46,8 @@ pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
         "make -s scorecard SCORECARD_FLAGS='--namespace=scorecard --wait-time=120s --output=json \
          --untar-image=registry.test/base/busybox:1 --storage-image=registry.test/base/busybox:1'",
     );
-    assert_eq!(
-        scorecard.matches("\"state\": \"pass\"").count(),
-        6,
-        "{scorecard}"
-    );
+    let found = scorecard.matches("\"state\": \"pass\"").count();
+    assert_eq!(found, 6, "{scorecard}");
 
     shell.must("kubectl delete namespace scorecard --timeout=60s");
 

@@ -38,19 +38,15 @@ pub(crate) fn redis_keeps_its_data(node: &Node) {
     for (number, address) in addresses.iter().enumerate() {
         assert_eq!(ask(address, &format!("SET number {number}")), "+OK");
     }
-    assert_eq!(
-        ask(&addresses[0], "CONFIG GET maxmemory"),
-        (64 << 20).to_string()
-    );
+    let actual = ask(&addresses[0], "CONFIG GET maxmemory");
+    assert_eq!(actual, (64 << 20).to_string());
 
     // A change of the files rolls the pods.
     let before = shell.must(&format!("{PODS} jsonpath='{{.items[*].metadata.uid}}'"));
     shell.must(&format!("{CHANGE} '{{\"spec\":{{\"memory\":96}}}}'"));
     let addresses = rolled(shell, &before);
-    assert_eq!(
-        ask(&addresses[0], "CONFIG GET maxmemory"),
-        (96 << 20).to_string()
-    );
+    let actual = ask(&addresses[0], "CONFIG GET maxmemory");
+    assert_eq!(actual, (96 << 20).to_string());
     assert_data_is_kept(&addresses);
 
     let before = shell.must(&format!("{PODS} jsonpath='{{.items[*].metadata.uid}}'"));

@@ -135,9 +135,9 @@ pub(crate) fn rejected_and_converted(shell: &Shell) {
     let kept = shell.must(
         "kubectl get memcacheds.v1.cache.example.com memcached-sample -o jsonpath='{.spec.memory} {.spec.replicas}'",
     );
+    let found = kept.trim();
     assert_eq!(
-        kept.trim(),
-        "96 3",
+        found, "96 3",
         "fields that the original version lacks are kept"
     );
     shell.must(&format!("kubectl wait memcached --all {READY}"));
@@ -210,11 +210,8 @@ pub(crate) fn store_and_read(pod: &str) {
         .lines()
         .map(|line| line.expect("a response"));
     let answer: Vec<String> = lines.by_ref().take(4).collect();
-    assert_eq!(
-        answer,
-        ["STORED", "VALUE key 0 5", "value", "END"],
-        "of {pod}"
-    );
+    let expected = ["STORED", "VALUE key 0 5", "value", "END"];
+    assert_eq!(answer, expected, "of {pod}");
 }
 
 /// Requests the page of a web until it succeeds: kube-proxy rejects connections until it knows the ready

@@ -162,11 +162,8 @@ fn node_and_server_restarted(node: &Node) {
         shell.must("kubectl wait --for=condition=Ready nodes --all --timeout=90s");
     }
     operands::answer_after_scaling(shell);
-    assert_eq!(
-        operands::pods(shell),
-        pods,
-        "no pod of an operand was restarted"
-    );
+    let found = operands::pods(shell);
+    assert_eq!(found, pods, "no pod of an operand was restarted");
 }
 
 /// Both replicas are gone: running operands continue, new resources are rejected with a reason, and

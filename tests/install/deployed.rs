@@ -179,9 +179,6 @@ fn deploy_and_undeploy(cluster: &Cluster) {
     for object in &objects {
         assert_eq!(here.get(object), None);
     }
-    assert_eq!(
-        tree(repository()),
-        before,
-        "no file of the repository changes"
-    );
+    let actual = tree(repository());
+    assert_eq!(actual, before, "no file of the repository changes");
 }

@@ -82,21 +82,16 @@ async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
     let first = changed(&before, &half_way);
     println!("killed after {first} of {OBJECTS}");
     assert!((1..OBJECTS).contains(&first), "{first}");
-    assert_eq!(
-        env.stored_versions(MEMCACHED).await,
-        json!(["v1alpha1", "v1"])
-    );
+    let found = env.stored_versions(MEMCACHED).await;
+    assert_eq!(found, json!(["v1alpha1", "v1"]));
 
     let (code, said, _) = env.subcommand(&["migrate-storage", "--page-size=50"]).await;
     assert_eq!(code, 0);
     let after = resource_versions(&env).await;
     assert_eq!(changed(&before, &after), OBJECTS, "all are rewritten");
     let second = changed(&half_way, &after);
-    assert_eq!(
-        first + second,
-        OBJECTS,
-        "and none of them is rewritten twice"
-    );
+    let found = first + second;
+    assert_eq!(found, OBJECTS, "and none of them is rewritten twice");
     let expected = format!("{second} of {OBJECTS} objects rewritten, stored in v1 only");
     assert!(said.contains(&expected), "{said}");
     assert_eq!(env.stored_versions(MEMCACHED).await, json!(["v1"]));
@@ -207,11 +202,8 @@ async fn the_job_has_the_permissions_that_a_migration_needs() {
     assert!(!deleted && said.contains("forbidden"), "{said}");
     let (code, said, _) = env.subcommand(&["migrate-storage", &kubeconfig]).await;
     assert_eq!(code, 0, "{said}");
-    assert_eq!(
-        said.matches("1 of 1 objects rewritten").count(),
-        stored.len(),
-        "{said}"
-    );
+    let found = said.matches("1 of 1 objects rewritten").count();
+    assert_eq!(found, stored.len(), "{said}");
     for kind in kinds() {
         assert_eq!(env.stored_versions(kind).await, json!([kind.hub.name]));
     }

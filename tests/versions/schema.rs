@@ -245,8 +245,6 @@ async fn names_that_no_service_can_have_are_rejected_if_one_is_desired(env: &Tes
         }
     }
     // Every ElasticWeb has a Service; of other samples, some have one and some have none.
-    assert_eq!(
-        outcomes,
-        [(false, false), (false, true), (true, true)].into()
-    );
+    let expected = [(false, false), (false, true), (true, true)].into();
+    assert_eq!(outcomes, expected);
 }

@@ -92,19 +92,12 @@ mod tests {
         let entries = patch.pointer("/2/value").expect("entries");
         let theirs =
             &edited_service()["metadata"]["managedFields"][1]["fieldsV1"]["f:spec"]["f:ports"];
-        assert_eq!(
-            entries[0]["fieldsV1"]["f:spec"],
-            json!({"f:type": {}, "f:ports": theirs})
-        );
-        assert_eq!(
-            entries[1]["fieldsV1"]["f:spec"],
-            json!({"f:externalTrafficPolicy": {}})
-        );
-        assert_eq!(
-            entries[2],
-            edited_service()["metadata"]["managedFields"][2],
-            "a status is not theirs to give"
-        );
+        let expected = json!({"f:type": {}, "f:ports": theirs});
+        assert_eq!(entries[0]["fieldsV1"]["f:spec"], expected);
+        let expected = json!({"f:externalTrafficPolicy": {}});
+        assert_eq!(entries[1]["fieldsV1"]["f:spec"], expected);
+        let expected = &edited_service()["metadata"]["managedFields"][2];
+        assert_eq!(entries[2], *expected, "a status is not theirs to give");
     }
 
     #[test]
@@ -125,30 +118,21 @@ mod tests {
         let ours = &patch
             .pointer("/2/value/1/fieldsV1/f:spec/f:containers")
             .expect("ours")["k:{\"name\":\"c\"}"];
-        assert_eq!(
-            ours["f:ports"],
-            json!({"k:{\"containerPort\":2}": {".": {}}})
-        );
-        assert_eq!(
-            absorb_list(&object, "ours", "spec.containers[0].ports[0].name"),
-            None
-        );
+        let expected = json!({"k:{\"containerPort\":2}": {".": {}}});
+        assert_eq!(ours["f:ports"], expected);
+        let found = absorb_list(&object, "ours", "spec.containers[0].ports[0].name");
+        assert_eq!(found, None);
     }
 
     #[test]
     fn nothing_is_absorbed_where_nobody_else_owns_the_list() {
-        assert_eq!(
-            absorb_list(&edited_service(), "kubectl-edit", "spec.ports[1].nodePort"),
-            None
-        );
-        assert_eq!(
-            absorb_list(&edited_service(), "ours", "spec.selector"),
-            None
-        );
-        assert_eq!(
-            absorb_list(&edited_service(), "ours", "spec[many].ports[1].name"),
-            None
-        );
+        for (manager, field) in [
+            ("kubectl-edit", "spec.ports[1].nodePort"),
+            ("ours", "spec.selector"),
+            ("ours", "spec[many].ports[1].name"),
+        ] {
+            assert_eq!(absorb_list(&edited_service(), manager, field), None);
+        }
         assert_eq!(absorb_list(&json!({}), "ours", "spec.ports[1].name"), None);
     }
 }

@@ -182,10 +182,8 @@ mod tests {
 
     #[test]
     fn a_second_manager_with_our_name_is_reported_as_another_process() {
-        assert_eq!(
-            described(&json!([ours_but(&[])])),
-            "another process with the field manager \"ours\" keeps changing its fields"
-        );
+        let expected = "another process with the field manager \"ours\" keeps changing its fields";
+        assert_eq!(described(&json!([ours_but(&[])])), expected);
         assert_eq!(
             described(&json!([ours_but(&["f:app"])])),
             "another process with the field manager \"ours\" keeps changing metadata.labels.app"

@@ -125,10 +125,8 @@ mod tests {
         let both = format!("{}{}", pem(&one), pem(&two));
         assert!(ours().trust(&mut object, &both));
         assert!(!ours().trust(&mut object, &both), "it is there");
-        assert_eq!(
-            ours().trusted(&mut object),
-            Some(vec![one.authority.clone(), two.authority.clone()])
-        );
+        let expected = Some(vec![one.authority.clone(), two.authority.clone()]);
+        assert_eq!(ours().trusted(&mut object), expected);
         for webhook in object["webhooks"].as_array_mut().unwrap() {
             webhook["clientConfig"]
                 .as_object_mut()

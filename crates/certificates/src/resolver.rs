@@ -182,10 +182,8 @@ mod tests {
         );
         let second = SignedDuration::from_secs(1);
         let resolver = Resolver::new(metrics());
-        assert_eq!(
-            resolver.check_at(from),
-            Err("there is no webhook certificate yet".to_owned())
-        );
+        let expected = Err("there is no webhook certificate yet".to_owned());
+        assert_eq!(resolver.check_at(from), expected);
 
         let (chain, key) = pair_for("localhost", from, to);
         resolver.install(ServingPair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap());

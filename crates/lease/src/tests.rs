@@ -229,10 +229,8 @@ async fn a_leader_without_an_answer_is_lost_ten_seconds_after_its_last_renewal()
             .unwrap()
             .unwrap()
             .unwrap_err();
-        assert_eq!(
-            lost.to_string(),
-            "leader election lost: the lease could not be renewed in time"
-        );
+        let expected = "leader election lost: the lease could not be renewed in time";
+        assert_eq!(lost.to_string(), expected);
         assert_eq!(began.elapsed(), Duration::from_secs(9));
         assert!(leader.leadership.time_left().is_none());
     }

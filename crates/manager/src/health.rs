@@ -122,11 +122,8 @@ mod tests {
     #[tokio::test]
     async fn a_healthy_endpoint_says_ok() {
         for path in ["/readyz", "/readyz/ping", "/readyz/webhook", "/healthz"] {
-            assert_eq!(
-                ask(true, path).await,
-                (StatusCode::OK, "ok".to_owned()),
-                "{path}"
-            );
+            let expected = (StatusCode::OK, "ok".to_owned());
+            assert_eq!(ask(true, path).await, expected, "{path}");
         }
     }
 
@@ -143,10 +140,8 @@ mod tests {
     async fn a_failure_lists_every_check_and_withholds_the_reason() {
         let (status, body) = ask(false, "/readyz").await;
         assert_eq!(status, FAILED);
-        assert_eq!(
-            body,
-            "[+]ping ok\n[-]webhook failed: reason withheld\nreadyz check failed\n"
-        );
+        let expected = "[+]ping ok\n[-]webhook failed: reason withheld\nreadyz check failed\n";
+        assert_eq!(body, expected);
         let (status, body) = ask(false, "/readyz/webhook").await;
         assert_eq!(status, FAILED);
         assert!(!body.contains("secret"));

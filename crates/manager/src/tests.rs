@@ -28,8 +28,6 @@ fn a_port_in_use_is_reported_with_its_address_and_flag() {
     let listener = listen("tests", "--none", "127.0.0.1:0").unwrap();
     let address = listener.as_ref().unwrap().local_addr().unwrap().to_string();
     let error = listen("tests", "--none", &address).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        format!("cannot listen on {address} for tests (--none)")
-    );
+    let expected = format!("cannot listen on {address} for tests (--none)");
+    assert_eq!(error.to_string(), expected);
 }

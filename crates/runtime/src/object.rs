@@ -84,19 +84,15 @@ mod tests {
     #[test]
     fn a_key_gives_back_namespace_and_name() {
         let key = ObjectKey::new("default", "memcached-sample.v1");
-        assert_eq!(
-            (key.namespace(), key.name()),
-            ("default", "memcached-sample.v1")
-        );
+        let expected = ("default", "memcached-sample.v1");
+        assert_eq!((key.namespace(), key.name()), expected);
         assert_eq!(key.to_string(), "default/memcached-sample.v1");
     }
 
     #[test]
     fn the_key_of_a_cluster_scoped_object_has_an_empty_namespace() {
         let key = ObjectKey::new("", "node");
-        assert_eq!(
-            (key.namespace(), key.name(), &*key.to_string()),
-            ("", "node", "node")
-        );
+        let found = (key.namespace(), key.name(), &*key.to_string());
+        assert_eq!(found, ("", "node", "node"));
     }
 }

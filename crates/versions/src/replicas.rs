@@ -116,20 +116,16 @@ mod tests {
 
     #[test]
     fn pods_are_counted_or_derived() {
-        assert_eq!(
-            Pods::Counted(&["size"]).wanted(&json!({"size": 3})),
-            Some(3)
-        );
+        let found = Pods::Counted(&["size"]).wanted(&json!({"size": 3}));
+        assert_eq!(found, Some(3));
         let capacity =
             |target, per_pod| json!({"capacity": {"targetQPS": target, "perPodQPS": per_pod}});
         assert_eq!(DERIVED.wanted(&capacity(2400, 800)), Some(3));
         assert_eq!(DERIVED.wanted(&capacity(2401, 800)), Some(4));
         assert_eq!(DERIVED.wanted(&capacity(i32::MAX, 1)), Some(2_147_483_647));
         assert_eq!(DERIVED.wanted(&capacity(1, 0)), None);
-        assert_eq!(
-            DERIVED.wanted(&json!({"capacity": {"perPodQPS": 1}})),
-            Some(0)
-        );
+        let found = DERIVED.wanted(&json!({"capacity": {"perPodQPS": 1}}));
+        assert_eq!(found, Some(0));
         for spec in [json!({}), json!(1), json!({"size": "3"})] {
             assert_eq!(Pods::Counted(&["size"]).wanted(&spec), None);
         }
@@ -138,10 +134,8 @@ mod tests {
     #[test]
     fn the_limit_itself_is_allowed_and_zero_lifts_it() {
         assert_eq!(within_limit(1000, 1000), Ok(1000));
-        assert_eq!(
-            within_limit(1001, 1000),
-            Err(NotAllowed::OverLimit { limit: 1000 })
-        );
+        let expected = Err(NotAllowed::OverLimit { limit: 1000 });
+        assert_eq!(within_limit(1001, 1000), expected);
         assert_eq!(within_limit(-1, 0), Err(NotAllowed::Negative));
         assert_eq!(within_limit(i32::MAX.into(), 0), Ok(i32::MAX));
         let beyond = i64::from(i32::MAX) + 1;

@@ -123,10 +123,8 @@ mod tests {
             let response = Answer::rejection(code, "no").into_response();
             assert_eq!(response.status(), code);
             let headers = response.headers();
-            assert_eq!(
-                headers.get(header::CONTENT_TYPE).unwrap(),
-                "application/json"
-            );
+            let actual = headers.get(header::CONTENT_TYPE).unwrap();
+            assert_eq!(actual, "application/json");
             let found = headers.get(header::RETRY_AFTER);
             assert_eq!(found.map(|it| it.to_str().unwrap()), retry_after);
         }

@@ -163,15 +163,11 @@ mod tests {
         };
         let second = Duration::from_secs(1);
         assert_eq!(code(None, 1, second).await, (Some(411), 0));
-        assert_eq!(
-            code(Some(LIMIT as u64 + 1), 1, second).await,
-            (Some(413), 0)
-        );
+        let found = code(Some(LIMIT as u64 + 1), 1, second).await;
+        assert_eq!(found, (Some(413), 0));
         assert_eq!(code(Some(100), 100, 6 * second).await, (None, 6));
-        assert_eq!(
-            code(Some(LIMIT as u64), LIMIT, second).await,
-            (Some(408), 10)
-        );
+        let found = code(Some(LIMIT as u64), LIMIT, second).await;
+        assert_eq!(found, (Some(408), 10));
     }
 
     #[tokio::test(start_paused = true)]

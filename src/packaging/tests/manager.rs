@@ -129,10 +129,8 @@ fn the_pod_is_restricted_and_a_rollout_never_leaves_less_than_all_replicas() {
     let spec = &deployment()["spec"];
     let pod = &spec["template"]["spec"];
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
-    assert_eq!(
-        pod["securityContext"]["seccompProfile"]["type"],
-        "RuntimeDefault"
-    );
+    let found = &pod["securityContext"]["seccompProfile"]["type"];
+    assert_eq!(*found, "RuntimeDefault");
     let context = &container()["securityContext"];
     assert_eq!(context["allowPrivilegeEscalation"], false);
     assert_eq!(context["capabilities"], json!({ "drop": ["ALL"] }));
@@ -148,11 +146,8 @@ fn the_pod_is_restricted_and_a_rollout_never_leaves_less_than_all_replicas() {
 #[test]
 fn the_webhook_certificate_is_mounted_where_the_manager_looks_for_it() {
     let config = configuration();
-    assert_eq!(
-        config.cert_mode,
-        CertMode::Directory,
-        "somebody else makes it"
-    );
+    let expected = CertMode::Directory;
+    assert_eq!(config.cert_mode, expected, "somebody else makes it");
     let files = config.webhook_files();
     let patch = object("certmanager/manager_certificates_patch.yaml");
     let mounts = &patch["spec"]["template"]["spec"]["containers"][0]["volumeMounts"];

@@ -116,19 +116,14 @@ fn a_runbook_says_what_it_means_what_it_does_and_how_it_ends() {
 fn each_alert_is_complete_and_links_its_runbook_in_this_repository() {
     let project = committed("packaging/project.yaml");
     for alert in alerts() {
-        assert_eq!(
-            keys(&alert),
-            ["alert", "annotations", "expr", "for", "labels"]
-        );
+        let expected = ["alert", "annotations", "expr", "for", "labels"];
+        assert_eq!(keys(&alert), expected);
         let severity = text(&alert["labels"], "severity");
         assert!(["critical", "warning"].contains(&severity), "{alert}");
         assert!(text(&alert, "for").ends_with('m'), "{alert}");
         let annotations = &alert["annotations"];
-        assert_eq!(
-            keys(annotations),
-            ["description", "runbook_url", "summary"],
-            "{alert}"
-        );
+        let expected = ["description", "runbook_url", "summary"];
+        assert_eq!(keys(annotations), expected, "{alert}");
         assert!(text(annotations, "description").ends_with('.'), "{alert}");
         assert!(text(annotations, "summary").ends_with('.'), "{alert}");
         assert_eq!(

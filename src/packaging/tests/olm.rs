@@ -150,23 +150,15 @@ fn a_console_shows_fields_in_its_own_widgets() {
             .collect()
     };
     assert_eq!(urns("Memcached", "v1alpha1", "size"), ["podCount"]);
-    assert_eq!(
-        urns("Memcached", "v1", "service.enabled"),
-        ["booleanSwitch"]
-    );
-    assert_eq!(
-        urns("Nginx", "v1", "resources"),
-        ["resourceRequirements", "advanced"]
-    );
+    let found = urns("Memcached", "v1", "service.enabled");
+    assert_eq!(found, ["booleanSwitch"]);
+    let expected = ["resourceRequirements", "advanced"];
+    assert_eq!(urns("Nginx", "v1", "resources"), expected);
     assert_eq!(urns("ElasticWeb", "v2", "capacity.perPodQPS"), ["number"]);
-    assert_eq!(
-        urns("HelloWorld", "v1", "podSecurity"),
-        ["select:Restricted", "select:Baseline", "advanced"]
-    );
-    assert_eq!(
-        urns("Nginx", "v1", "imagePullSecrets[0].name"),
-        ["urn:alm:descriptor:io.kubernetes:Secret", "advanced"]
-    );
+    let expected = ["select:Restricted", "select:Baseline", "advanced"];
+    assert_eq!(urns("HelloWorld", "v1", "podSecurity"), expected);
+    let expected = ["urn:alm:descriptor:io.kubernetes:Secret", "advanced"];
+    assert_eq!(urns("Nginx", "v1", "imagePullSecrets[0].name"), expected);
 }
 
 #[test]

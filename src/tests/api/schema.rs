@@ -258,17 +258,13 @@ fn both_versions_have_the_names_that_the_kind_says() {
         assert_eq!(spoke.spec.group, kind.group);
         assert_eq!(spoke.spec.names.plural, kind.plural);
         assert_eq!(spoke.spec.names.kind, kind.kind);
-        assert_eq!(
-            spoke.spec.names.categories,
-            Some(vec!["quartet".to_owned()])
-        );
+        let expected = Some(vec!["quartet".to_owned()]);
+        assert_eq!(spoke.spec.names.categories, expected);
         assert_eq!(spoke.spec.names.short_names.as_ref().map(Vec::len), Some(1));
         assert_eq!(spoke.spec.versions[0].name, kind.spoke.name);
         assert_eq!(hub.spec.versions[0].name, kind.hub.name);
-        assert_eq!(
-            kind.field_manager,
-            format!("quartet-operator-{}", kind.controller_name())
-        );
+        let expected = format!("quartet-operator-{}", kind.controller_name());
+        assert_eq!(kind.field_manager, expected);
     }
 }
 
@@ -297,15 +293,11 @@ fn a_version_that_counts_replicas_can_be_scaled_and_no_other() {
                 continue;
             };
             let scale = subresources.scale.as_ref().unwrap();
-            assert_eq!(
-                scale.spec_replicas_path,
-                format!(".spec.{}", path.join("."))
-            );
+            let expected = format!(".spec.{}", path.join("."));
+            assert_eq!(scale.spec_replicas_path, expected);
             assert_eq!(scale.status_replicas_path, ".status.replicas");
-            assert_eq!(
-                scale.label_selector_path.as_deref(),
-                Some(".status.selector")
-            );
+            let found = scale.label_selector_path.as_deref();
+            assert_eq!(found, Some(".status.selector"));
             scaled += 1;
         }
     }

@@ -39,10 +39,8 @@ fn a_missing_field_and_a_null_are_told() {
     let said = |spec| said(&helloworld::KIND, "v1alpha1", spec);
     assert_eq!(said(Value::Null).as_deref(), Some("spec: Required value"));
     let missing = said(json!({}));
-    assert_eq!(
-        missing.as_deref(),
-        Some("spec: Invalid value: missing field `size`")
-    );
+    let expected = Some("spec: Invalid value: missing field `size`");
+    assert_eq!(missing.as_deref(), expected);
     assert!(said(json!({"size": null})).is_some());
 }
 
@@ -96,11 +94,8 @@ fn names_that_a_service_cannot_carry_are_found() {
     }
     for name in ["", "1a", "a-", "a.b", "A", "é", &"a".repeat(64)] {
         let error = service_name_error(name);
-        assert_eq!(
-            error.map(|error| error.reason),
-            Some("FieldValueInvalid"),
-            "{name}"
-        );
+        let found = error.map(|error| error.reason);
+        assert_eq!(found, Some("FieldValueInvalid"), "{name}");
     }
 }
 

@@ -111,10 +111,8 @@ async fn a_review_whose_object_makes_no_sense_is_answered_with_its_uid() {
             let reply = send(&server, MEMCACHED_SPOKE, review.as_bytes()).await;
             assert_eq!(reply.code, 200);
             let response = reply.json()["response"].clone();
-            assert_eq!(
-                (&response["uid"], &response["allowed"]),
-                (&json!("u-9"), &json!(false))
-            );
+            let found = (&response["uid"], &response["allowed"]);
+            assert_eq!(found, (&json!("u-9"), &json!(false)));
             let code = response["status"]["code"].as_u64().unwrap();
             assert!([400, 422].contains(&code), "{response}");
         }

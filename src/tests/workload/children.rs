@@ -138,10 +138,8 @@ fn memcached_is_told_its_limits_by_its_own_flags() {
 fn memcached_requests_the_memory_of_its_items_and_some_for_itself() {
     let spec = json!({ "memory": 1000 });
     let deployment = deployment(&Memcached, &resource(&Memcached, spec));
-    assert_eq!(
-        container(&deployment)["resources"]["requests"]["memory"],
-        "1032Mi"
-    );
+    let found = &container(&deployment)["resources"]["requests"]["memory"];
+    assert_eq!(*found, "1032Mi");
 }
 
 /// The API server uses a limit as the request if there is none. Our default could exceed it, and
@@ -150,10 +148,8 @@ fn memcached_requests_the_memory_of_its_items_and_some_for_itself() {
 fn a_default_request_is_not_added_where_the_user_sets_a_limit() {
     let spec = json!({ "resources": { "limits": { "memory": "16Mi" } } });
     let deployment = deployment(&Nginx, &resource(&Nginx, spec));
-    assert_eq!(
-        container(&deployment)["resources"],
-        json!({ "requests": { "cpu": "10m" }, "limits": { "memory": "16Mi" } })
-    );
+    let expected = json!({ "requests": { "cpu": "10m" }, "limits": { "memory": "16Mi" } });
+    assert_eq!(container(&deployment)["resources"], expected);
 }
 
 #[test]
@@ -166,20 +162,16 @@ fn what_only_our_image_can_do_is_not_asked_of_the_users() {
         &Nginx,
         &resource(&Nginx, json!({ "image": "example.com/site" })),
     );
-    assert_eq!(
-        container(&users)["readinessProbe"]["tcpSocket"]["port"],
-        "http"
-    );
+    let found = &container(&users)["readinessProbe"]["tcpSocket"]["port"];
+    assert_eq!(*found, "http");
     assert_eq!(container(&users).get("livenessProbe"), None);
 
     let users = deployment(
         &Memcached,
         &resource(&Memcached, json!({ "image": "example.com/m" })),
     );
-    assert_eq!(
-        container(&users)["securityContext"].get("readOnlyRootFilesystem"),
-        None
-    );
+    let found = container(&users)["securityContext"].get("readOnlyRootFilesystem");
+    assert_eq!(found, None);
 }
 
 /// Users of the original version select pods by this label. A label value has at most 63
@@ -192,10 +184,8 @@ fn hello_world_pods_keep_their_label() {
         (&*long, &*quartet_workload::names::label_value(&long)),
     ] {
         let deployment = deployment(&HelloWorld, &named(&HelloWorld, name, json!({})));
-        assert_eq!(
-            deployment["spec"]["template"]["metadata"]["labels"]["hello_name"],
-            value
-        );
+        let found = &deployment["spec"]["template"]["metadata"]["labels"]["hello_name"];
+        assert_eq!(*found, value);
         assert_eq!(deployment["metadata"]["labels"].get("hello_name"), None);
     }
 }

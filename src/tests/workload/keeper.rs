@@ -118,10 +118,8 @@ fn a_child_that_is_retained_names_its_resource_without_a_reference() {
     let annotations = &claim["metadata"]["annotations"];
     let uid = named(&Keeper, "safe", Value::Null).uid;
     let owner = format!("cache.example.com/Memcached/safe/{uid}");
-    assert_eq!(
-        annotations["quartet-operator.example.com/retained-for"],
-        owner.as_str()
-    );
+    let found = &annotations["quartet-operator.example.com/retained-for"];
+    assert_eq!(*found, owner.as_str());
     assert_eq!(claim["metadata"].get("ownerReferences"), None);
     assert_eq!(claim["metadata"]["namespace"], "default");
     let labels = &claim["metadata"]["labels"];
@@ -241,10 +239,8 @@ fn ready_is_a_keeper_whose_set_is_rolled_out_and_whose_other_children_are_ready(
     let unbound = told_of(Some(set(2, 2)), "Pending", None);
     assert_eq!(told(&unbound, "Ready"), ("False", "RollingOut"));
     let message = &condition(&unbound, "Ready").message;
-    assert_eq!(
-        message,
-        "PersistentVolumeClaim kept: no volume is bound to it"
-    );
+    let expected = "PersistentVolumeClaim kept: no volume is bound to it";
+    assert_eq!(message, expected);
 
     for missing in [CLAIM, CONFIG_MAP] {
         let status = told_of(Some(set(2, 2)), "Bound", Some(missing));

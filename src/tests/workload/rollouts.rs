@@ -68,10 +68,8 @@ fn a_stalled_rollout_names_the_pod_that_stalls_it() {
         let deployment = observed.workload.as_mut().expect("there");
         deployment.stalled = Some("ReplicaSet \"a\" has timed out progressing.".into());
     });
-    assert_eq!(
-        told(&status, "Degraded"),
-        ("True", "ProgressDeadlineExceeded")
-    );
+    let expected = ("True", "ProgressDeadlineExceeded");
+    assert_eq!(told(&status, "Degraded"), expected);
     let message = &condition(&status, "Degraded").message;
     assert!(
         message.contains("timed out") && message.contains("pod pod-0000"),
@@ -118,10 +116,8 @@ fn a_paused_deployment_is_named_until_its_template_is_rolled_out() {
     let mut observed = at_rest(3);
     observed.workload.as_mut().expect("there").paused = true;
     let resource = resource(&Memcached, json!({ "replicas": 3 }));
-    assert_eq!(
-        told(&super::status(&Memcached, &resource, &observed), "Ready").0,
-        "True"
-    );
+    let status = super::status(&Memcached, &resource, &observed);
+    assert_eq!(told(&status, "Ready").0, "True");
 }
 
 #[test]

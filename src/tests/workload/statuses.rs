@@ -111,15 +111,11 @@ fn a_deployment_of_another_size_than_the_spec_asks_for_is_not_ready() {
 fn a_resource_that_asks_for_a_service_is_not_ready_without_it() {
     let resource = resource(&ElasticWeb, elastic_web(json!(3), 1));
     let mut observed = at_rest(3);
-    assert_eq!(
-        told(&status(&ElasticWeb, &resource, &observed), "Ready").0,
-        "True"
-    );
+    let complete = status(&ElasticWeb, &resource, &observed);
+    assert_eq!(told(&complete, "Ready").0, "True");
     observed.others = Vec::new();
-    assert_eq!(
-        told(&status(&ElasticWeb, &resource, &observed), "Ready").0,
-        "False"
-    );
+    let incomplete = status(&ElasticWeb, &resource, &observed);
+    assert_eq!(told(&incomplete, "Ready").0, "False");
 }
 
 #[test]
@@ -134,10 +130,8 @@ fn a_rollout_past_its_deadline_is_degraded_until_a_newer_spec_is_tried() {
         ("Progressing", "False"),
         ("Degraded", "True"),
     ] {
-        assert_eq!(
-            told(&told_of, type_),
-            (expected, "ProgressDeadlineExceeded")
-        );
+        let wanted = (expected, "ProgressDeadlineExceeded");
+        assert_eq!(told(&told_of, type_), wanted);
         assert_eq!(condition(&told_of, type_).message, "timed out");
     }
     let newer = of_deployment(|deployment| {
@@ -157,10 +151,8 @@ fn a_quota_on_pods_is_told_without_the_name_of_the_pod_that_met_it() {
     });
     assert_eq!(told(&status, "Degraded"), ("True", "QuotaExceeded"));
     assert_eq!(told(&status, "Ready"), ("False", "QuotaExceeded"));
-    assert_eq!(
-        condition(&status, "Degraded").message,
-        "exceeded quota: q, requested: pods=1"
-    );
+    let found = &condition(&status, "Degraded").message;
+    assert_eq!(found, "exceeded quota: q, requested: pods=1");
 }
 
 #[test]
@@ -206,10 +198,8 @@ fn a_refused_spec_is_degraded_and_what_serves_goes_on_serving() {
             ("True", "InvalidSpec"),
         ]
     );
-    assert_eq!(
-        condition(&status, "Degraded").message,
-        "spec.replicas: Invalid value: -1: must be greater than or equal to 0"
-    );
+    let expected = "spec.replicas: Invalid value: -1: must be greater than or equal to 0";
+    assert_eq!(condition(&status, "Degraded").message, expected);
 }
 
 #[test]

@@ -10,11 +10,8 @@ use crate::rendered::{documents, overlay, repository};
 fn take(object: &mut Value, pointer: &str, field: &str, expected: &Value) {
     let fields = object.pointer_mut(pointer).and_then(Value::as_object_mut);
     let found = fields.and_then(|fields| fields.remove(field));
-    assert_eq!(
-        found.as_ref(),
-        Some(expected),
-        "{pointer}/{field}: {object}"
-    );
+    let actual = found.as_ref();
+    assert_eq!(actual, Some(expected), "{pointer}/{field}: {object}");
 }
 
 /// Removes one variable, which must have this value.

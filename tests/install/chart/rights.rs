@@ -64,11 +64,8 @@ fn a_namespaced_manager_has_roles_in_its_namespaces_and_registers_webhooks() {
         let mut roles = objects.iter().filter(|it| {
             is(it, "Role", "quartet-operator-manager-role") && it["metadata"]["namespace"] == team
         });
-        assert_eq!(
-            roles.next().expect("a Role")["rules"],
-            wanted["rules"],
-            "{team}"
-        );
+        let found = &roles.next().expect("a Role")["rules"];
+        assert_eq!(*found, wanted["rules"], "{team}");
     }
     let container = &deployment(&objects)["spec"]["template"]["spec"]["containers"][0];
     let variables = container["env"].as_array().expect("variables");
@@ -119,8 +116,6 @@ fn the_overlay_for_one_namespace_grants_what_the_chart_for_one_grants() {
     std::fs::write(folder.join("kustomization.yaml"), kustomization.to_string()).expect("written");
     let moved = rendered::render(&folder);
     assert!(!Value::from(moved.clone()).to_string().contains(NAMESPACE));
-    assert_eq!(
-        Graph::of([moved, prerequisites()].concat()).problems(),
-        [""; 0]
-    );
+    let found = Graph::of([moved, prerequisites()].concat()).problems();
+    assert_eq!(found, [""; 0]);
 }

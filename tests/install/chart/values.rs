@@ -19,9 +19,9 @@ fn a_provided_certificate_is_mounted_and_its_authority_is_registered() {
             registered += 1;
         }
     }
+    let expected = 3 * kinds().len();
     assert_eq!(
-        registered,
-        3 * kinds().len(),
+        registered, expected,
         "the CRD of each kind, and the webhooks of its two versions"
     );
     let pod = &deployment(&objects)["spec"]["template"]["spec"];
@@ -69,10 +69,8 @@ fn each_value_appears_where_it_belongs() {
     assert_eq!(pod["imagePullSecrets"], json!([{"name": "123"}]));
     assert_eq!(pod["priorityClassName"], "1e3");
     assert_eq!(pod["nodeSelector"], json!({"pool": "infra"}));
-    assert_eq!(
-        pod["tolerations"],
-        json!([{"key": "infra", "operator": "Exists"}])
-    );
+    let expected = json!([{"key": "infra", "operator": "Exists"}]);
+    assert_eq!(pod["tolerations"], expected);
     let container = &pod["containers"][0];
     let image = format!("registry.example.com/manager@{digest}");
     assert_eq!(container["image"], image);

@@ -347,10 +347,8 @@ mod tests {
         updated(Some(&live), &mut edited, "theirs", "2");
         let second = deployment(&json!({"name": "c", "image": "i:2"}));
         let live = apply(&edited, &second, "ours", false, "3").unwrap();
-        assert_eq!(
-            *container(&live),
-            json!({"name": "c", "image": "i:2", "tty": true})
-        );
+        let expected = json!({"name": "c", "image": "i:2", "tty": true});
+        assert_eq!(*container(&live), expected);
     }
 
     #[test]
@@ -377,9 +375,7 @@ mod tests {
         updated(Some(&live), &mut edited, "kubectl", "2");
         let entries = edited["metadata"]["managedFields"].as_array().unwrap();
         assert_eq!(entries[0]["fieldsV1"]["f:spec"].get("f:replicas"), None);
-        assert_eq!(
-            entries[1]["fieldsV1"],
-            json!({"f:spec": {"f:replicas": {}}})
-        );
+        let expected = json!({"f:spec": {"f:replicas": {}}});
+        assert_eq!(entries[1]["fieldsV1"], expected);
     }
 }

@@ -70,10 +70,8 @@ fn changed(pointer: &str, value: Value) -> Value {
 
 #[test]
 fn a_child_as_applied_has_the_fingerprint_of_its_apply_body() {
-    assert_eq!(
-        of_observed(&observed(), "ours"),
-        Some(of_desired(&desired()))
-    );
+    let found = of_observed(&observed(), "ours");
+    assert_eq!(found, Some(of_desired(&desired())));
 }
 
 #[test]

@@ -30,20 +30,33 @@ fn held(version: u64, holder: &str, renewed: i64) -> Lease {
 
 /// A candidate that has taken the released lease at second 100, as version 10.
 fn leader() -> Candidate {
-    let mut candidate = candidate(at(100));
-    assert_eq!(candidate.next(at(100)), Next::Send(Request::Read));
-    candidate.replied(at(100), Reply::Lease(held(9, "", 1)));
-    let change = Change::Take { transitions: 4 };
-    let take = Request::Replace { version: 9, change };
-    assert_eq!(candidate.next(at(100)), Next::Send(take));
+    let mut candidate = reader(100, held(9, "", 1));
+    assert_eq!(candidate.next(at(100)), take(9));
     candidate.replied(at(101), Reply::Lease(held(10, "me", 2)));
     assert_eq!(candidate.leads_until(), Some(at(110)));
     candidate
 }
 
-fn renew(version: u64) -> Next {
-    let change = Change::Renew;
+const LOOK: Next = Next::Send(Request::Read);
+
+fn replace(version: u64, change: Change) -> Next {
     Next::Send(Request::Replace { version, change })
+}
+
+fn renew(version: u64) -> Next {
+    replace(version, Change::Renew)
+}
+
+fn take(version: u64) -> Next {
+    replace(version, Change::Take { transitions: 4 })
+}
+
+/// A candidate that has read this lease at this second.
+fn reader(second: u64, lease: Lease) -> Candidate {
+    let mut candidate = candidate(at(second));
+    assert_eq!(candidate.next(at(second)), LOOK);
+    candidate.replied(at(second), Reply::Lease(lease));
+    candidate
 }
 
 #[test]
@@ -56,36 +69,26 @@ fn a_lease_is_taken_when_its_record_has_not_changed_for_its_duration_here() {
         assert_eq!(candidate.next(at(1)), Next::Wait(at(7)), "or it asks");
         candidate.observe(at(6), held(6, "other", renewed + 1));
         candidate.observe(at(11), held(7, "other", renewed + 1));
-        assert_eq!(
-            candidate.next(at(20)),
-            Next::Send(Request::Read),
-            "a label is no renewal"
-        );
+        assert_eq!(candidate.next(at(20)), LOOK, "a label is no renewal");
         candidate.replied(at(20), Reply::Lease(held(7, "other", renewed + 1)));
         assert_eq!(candidate.next(at(20)), Next::Wait(at(21)));
-        let change = Change::Take { transitions: 4 };
-        let take = Request::Replace { version: 7, change };
-        assert_eq!(candidate.next(at(21)), Next::Send(take));
+        assert_eq!(candidate.next(at(21)), take(7));
     }
 }
 
 #[test]
 fn a_lease_without_a_duration_has_ours_and_another_one_its_own() {
     for (given, waits) in [(0, 15), (11, 11), (60, 60)] {
-        let mut candidate = candidate(at(0));
-        candidate.next(at(0));
         let mut lease = held(5, "other", 0);
         lease.record.duration = seconds(given);
-        candidate.replied(at(0), Reply::Lease(lease.clone()));
+        let mut candidate = reader(0, lease.clone());
         for second in (6..waits).step_by(6) {
             assert_eq!(candidate.next(at(second - 1)), Next::Wait(at(second)));
-            assert_eq!(candidate.next(at(second)), Next::Send(Request::Read));
+            assert_eq!(candidate.next(at(second)), LOOK);
             candidate.replied(at(second), Reply::Lease(lease.clone()));
         }
         assert_eq!(candidate.next(at(waits - 1)), Next::Wait(at(waits)));
-        let change = Change::Take { transitions: 4 };
-        let take = Request::Replace { version: 5, change };
-        assert_eq!(candidate.next(at(waits)), Next::Send(take));
+        assert_eq!(candidate.next(at(waits)), take(5));
     }
 }
 
@@ -95,7 +98,7 @@ fn a_renewal_that_fails_is_followed_by_a_look_and_one_more_try_and_then_a_pause(
     assert_eq!(leader.next(at(101)), Next::Wait(at(102)));
     assert_eq!(leader.next(at(102)), renew(10));
     leader.replied(at(102), Reply::Failed);
-    assert_eq!(leader.next(at(102)), Next::Send(Request::Read));
+    assert_eq!(leader.next(at(102)), LOOK);
     leader.replied(at(102), Reply::Lease(held(11, "me", 2)));
     assert_eq!(leader.next(at(102)), renew(11));
     leader.replied(at(102), Reply::Failed);
@@ -135,18 +138,16 @@ fn what_a_slow_watch_brings_of_earlier_is_no_news() {
 fn a_deleted_lease_is_created_by_its_holder_and_left_alone_by_others_meanwhile() {
     let mut leader = leader();
     leader.doubt();
-    assert_eq!(leader.next(at(101)), Next::Send(Request::Read));
+    assert_eq!(leader.next(at(101)), LOOK);
     leader.replied(at(101), Reply::Absent);
     let create = Next::Send(Request::Create { transitions: 3 });
     assert_eq!(leader.next(at(101)), create);
     leader.replied(at(101), Reply::Lease(held(12, "me", 6)));
     assert_eq!(leader.leads_until(), Some(at(111)));
 
-    let mut other = candidate(at(100));
-    other.next(at(100));
-    other.replied(at(100), Reply::Lease(held(10, "leader", 2)));
+    let mut other = reader(100, held(10, "leader", 2));
     other.doubt();
-    assert_eq!(other.next(at(101)), Next::Send(Request::Read));
+    assert_eq!(other.next(at(101)), LOOK);
     other.replied(at(101), Reply::Absent);
     assert_eq!(other.next(at(101)), Next::Wait(at(116)));
     assert_eq!(other.next(at(116)), create);
@@ -154,13 +155,11 @@ fn a_deleted_lease_is_created_by_its_holder_and_left_alone_by_others_meanwhile()
 
 #[test]
 fn another_process_may_have_taken_a_released_lease_before_it_was_deleted() {
-    let mut candidate = candidate(at(0));
-    candidate.next(at(0));
     let mut released = held(9, "", 1);
     released.record.duration = seconds(1);
-    candidate.replied(at(0), Reply::Lease(released));
+    let mut candidate = reader(0, released);
     candidate.doubt();
-    assert_eq!(candidate.next(at(0)), Next::Send(Request::Read));
+    assert_eq!(candidate.next(at(0)), LOOK);
     candidate.replied(at(1), Reply::Absent);
     assert_eq!(candidate.next(at(1)), Next::Wait(at(16)));
     let create = Request::Create { transitions: 3 };
@@ -172,12 +171,7 @@ fn a_leader_that_resigns_releases_once_and_a_standby_has_nothing_to_release() {
     let mut one = leader();
     one.resign(at(102));
     assert_eq!(one.leads_until(), None);
-    let change = Change::Release;
-    let release = Next::Send(Request::Replace {
-        version: 10,
-        change,
-    });
-    assert_eq!(one.next(at(102)), release);
+    assert_eq!(one.next(at(102)), replace(10, Change::Release));
     one.replied(at(102), Reply::Lease(held(11, "", 6)));
     assert_eq!(one.next(at(102)), Next::Done);
     assert!(one.has_released());
@@ -194,7 +188,7 @@ fn a_release_without_an_answer_is_looked_after() {
     leader.resign(at(102));
     leader.next(at(102));
     leader.replied(at(103), Reply::Failed);
-    assert_eq!(leader.next(at(103)), Next::Send(Request::Read));
+    assert_eq!(leader.next(at(103)), LOOK);
     leader.replied(at(103), Reply::Lease(held(11, "", 6)));
     assert_eq!(leader.next(at(103)), Next::Done);
 }
@@ -204,7 +198,7 @@ fn a_write_that_finds_no_lease_has_failed() {
     let mut leader = leader();
     assert_eq!(leader.next(at(102)), renew(10));
     leader.replied(at(102), Reply::Absent);
-    assert_eq!(leader.next(at(102)), Next::Send(Request::Read), "it looks");
+    assert_eq!(leader.next(at(102)), LOOK, "it looks");
 }
 
 #[test]
@@ -213,29 +207,20 @@ fn a_release_that_fails_twice_is_tried_again_soon() {
     leader.resign(at(102));
     leader.next(at(102));
     leader.replied(at(102), Reply::Failed);
-    assert_eq!(leader.next(at(102)), Next::Send(Request::Read));
+    assert_eq!(leader.next(at(102)), LOOK);
     leader.replied(at(102), Reply::Failed);
     // An eighth of the retry period of 2 s: a process that stops has little time.
-    assert_eq!(
-        leader.next(at(102)),
-        Next::Wait(at(102) + Duration::from_millis(250))
-    );
+    let soon = at(102) + Duration::from_millis(250);
+    assert_eq!(leader.next(at(102)), Next::Wait(soon));
 }
 
 #[test]
 fn a_candidate_that_resigns_while_it_takes_the_lease_gives_it_back() {
-    let mut candidate = candidate(at(100));
-    candidate.next(at(100));
-    candidate.replied(at(100), Reply::Lease(held(9, "", 1)));
+    let mut candidate = reader(100, held(9, "", 1));
     candidate.next(at(100));
     candidate.resign(at(100));
     assert!(matches!(candidate.next(at(100)), Next::Wait(_)));
     candidate.replied(at(101), Reply::Lease(held(10, "me", 2)));
     assert_eq!(candidate.leads_until(), None);
-    let change = Change::Release;
-    let release = Next::Send(Request::Replace {
-        version: 10,
-        change,
-    });
-    assert_eq!(candidate.next(at(101)), release);
+    assert_eq!(candidate.next(at(101)), replace(10, Change::Release));
 }

@@ -166,10 +166,8 @@ async fn a_part_that_dies_stops_the_others_in_order_and_is_named() {
         .webhooks
         .start("dying", async { Err(io::Error::other("no luck")) });
     let error = process.supervise(signals(NEVER)).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "a part of the process died: dying failed: no luck"
-    );
+    let expected = "a part of the process died: dying failed: no luck";
+    assert_eq!(error.to_string(), expected);
     assert!(matches!(error, RunError::Died(_)));
     let ends = ends.lock().unwrap();
     let order: Vec<_> = ends.iter().map(|(part, _)| *part).collect();
@@ -184,10 +182,8 @@ async fn the_end_of_the_controllers_waits_for_no_webhook_calls() {
         .start("elected", async { Err(io::Error::other("lost")) });
     let began = Instant::now();
     let error = process.supervise(signals(NEVER)).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "a part of the process died: elected failed: lost"
-    );
+    let expected = "a part of the process died: elected failed: lost";
+    assert_eq!(error.to_string(), expected);
     assert_eq!(began.elapsed(), CUT_SHORT_STOP);
     let ends = ends.lock().unwrap();
     assert!(ends.iter().all(|(part, _)| *part != "webhooks"), "{ends:?}");
@@ -287,10 +283,8 @@ async fn a_part_that_ends_is_named_with_its_error() {
     group.start("lasting", pending::<io::Result<()>>());
     group.start("brief", async { io::Result::Ok(()) });
     let ended = group.tasks.join_next().await.unwrap();
-    assert_eq!(
-        description(ended),
-        "brief ended, though it should run for ever"
-    );
+    let expected = "brief ended, though it should run for ever";
+    assert_eq!(description(ended), expected);
     group.start("failing", async { Err(io::Error::other("no luck")) });
     let ended = group.tasks.join_next().await.unwrap();
     assert_eq!(description(ended), "failing failed: no luck");

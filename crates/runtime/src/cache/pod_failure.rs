@@ -161,10 +161,8 @@ mod tests {
         assert_eq!(waiting("PodInitializing", ""), None);
         for reason in ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"] {
             let expected = format!("container web: {reason}: no such image");
-            assert_eq!(
-                waiting(reason, "no such image"),
-                Some((Reason::ImagePullBackOff, expected))
-            );
+            let wanted = Some((Reason::ImagePullBackOff, expected));
+            assert_eq!(waiting(reason, "no such image"), wanted);
         }
         assert_eq!(
             waiting("CreateContainerConfigError", "secret not found"),
@@ -192,25 +190,17 @@ mod tests {
                     .to_owned()
             ))
         );
-        assert_eq!(
-            crashing(back_off, exit(137, "OOMKilled")).map(|found| found.0),
-            Some(Reason::OOMKilled)
-        );
+        let actual = crashing(back_off, exit(137, "OOMKilled")).map(|found| found.0);
+        assert_eq!(actual, Some(Reason::OOMKilled));
         let words = Some((
             Reason::CrashLoopBackOff,
             "container web exited with code 2 (Error)".to_owned(),
         ));
         assert_eq!(crashing(exit(2, "Error"), json!({})), words);
-        assert_eq!(
-            crashing(json!({"running": {}}), exit(2, "Error")),
-            words,
-            "running again, not ready"
-        );
-        assert_eq!(
-            crashing(json!({"running": {}}), json!({})),
-            None,
-            "starting"
-        );
+        let actual = crashing(json!({"running": {}}), exit(2, "Error"));
+        assert_eq!(actual, words, "running again, not ready");
+        let actual = crashing(json!({"running": {}}), json!({}));
+        assert_eq!(actual, None, "starting");
         assert_eq!(crashing(json!({"running": {}}), exit(0, "Completed")), None);
     }
 

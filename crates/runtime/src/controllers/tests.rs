@@ -35,6 +35,13 @@ impl Scene {
         }
     }
 
+    /// With the Nginx `ns/web`.
+    fn of_web() -> Self {
+        let scene = Scene::new();
+        scene.holds("Nginx", "ns", "web");
+        scene
+    }
+
     fn controller(&self, kind: &str) -> &QueueHandle {
         let mut controllers = self.handlers.controllers.iter();
         controllers

@@ -76,25 +76,6 @@ fn panics_and_timeouts_count_as_errors_too() {
     }
 }
 
-#[test]
-fn a_worker_that_panics_is_not_counted_as_active_for_ever() {
-    let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
-    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _active = metrics.reconcile_started("nginx");
-        assert_has(
-            &scrape(&registry),
-            "controller_runtime_active_workers{controller=\"nginx\"} 1",
-        );
-        std::panic::resume_unwind(Box::new("a reconcile's panic"));
-    }));
-    assert!(caught.is_err());
-    assert_has(
-        &scrape(&registry),
-        "controller_runtime_active_workers{controller=\"nginx\"} 0",
-    );
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_scrape_shows_the_queue_as_it_is_at_that_moment() {
     let mut registry = Registry::default();

@@ -161,14 +161,10 @@ mod tests {
     fn an_object_that_is_gone_meanwhile_is_passing_trouble() {
         let gone = rejection(409, "uid mismatch: no existing object was found", ("", ""));
         assert_eq!(of_apply(&gone), ErrorClass::Transient);
-        assert_eq!(
-            of_apply(&rejection(503, "busy", ("", ""))),
-            ErrorClass::Transient
-        );
-        assert_eq!(
-            of_apply(&rejection(429, "busy", ("", ""))),
-            ErrorClass::Transient
-        );
+        let actual = of_apply(&rejection(503, "busy", ("", "")));
+        assert_eq!(actual, ErrorClass::Transient);
+        let actual = of_apply(&rejection(429, "busy", ("", "")));
+        assert_eq!(actual, ErrorClass::Transient);
     }
 
     #[test]

@@ -237,6 +237,22 @@ impl Scenario {
             .map_err(|error| error.to_string())
     }
 
+    async fn after_ms(&self, milliseconds: u64) -> Result<Action, String> {
+        self.reconcile_after(Duration::from_millis(milliseconds))
+            .await
+    }
+
+    async fn reconcile_after(&self, time: Duration) -> Result<Action, String> {
+        tokio::time::advance(time).await;
+        self.reconcile().await
+    }
+
+    /// Receives the resource as by [`Scenario::holds`] and reconciles it.
+    async fn reconciles(&self, size: i64, more: Value) {
+        self.holds(size, more);
+        self.reconcile().await.expect("reconciled");
+    }
+
     fn sent(&self) -> Vec<String> {
         let sent = std::mem::take(&mut *self.sent.lock().expect("not poisoned"));
         sent.into_iter()

@@ -101,10 +101,8 @@ fn the_community_pipeline_has_nothing_to_refuse() {
     }
     assert_eq!(spec["icon"][0]["mediatype"], "image/svg+xml");
     assert_eq!(spec["version"], release.version);
-    assert_eq!(
-        csv["metadata"]["name"],
-        format!("{PROJECT}.v{}", release.version)
-    );
+    let expected = format!("{PROJECT}.v{}", release.version);
+    assert_eq!(csv["metadata"]["name"], expected);
     assert!(csv["metadata"]["name"].as_str().unwrap().len() <= 63);
     for (path, text) in bundle(&release, "bundle") {
         assert!(!text.contains("kind: NetworkPolicy"), "{}", path.display());
@@ -130,10 +128,8 @@ fn the_community_pipeline_has_nothing_to_warn_of() {
     // The tile of a catalog shows about 135 characters.
     assert!((10..=135).contains(&annotation("description").len()));
     assert!(!list(&csv["spec"]["keywords"]).is_empty());
-    assert_eq!(
-        annotation("operatorframework.io/suggested-namespace"),
-        NAMESPACE
-    );
+    let found = annotation("operatorframework.io/suggested-namespace");
+    assert_eq!(found, NAMESPACE);
     for value in csv["metadata"]["annotations"].as_object().unwrap().values() {
         assert!(value.is_string(), "an annotation is a text: {value}");
     }
@@ -176,11 +172,8 @@ fn the_community_catalog_gets_the_entries_of_our_own() {
         });
         let fbc = json!({ "enabled": true, "catalog_mapping": [mapping] });
         assert_eq!(ci["fbc"], fbc);
-        assert_eq!(
-            ci.get("updateGraph"),
-            None,
-            "that is for catalogs of bundles"
-        );
+        let found = ci.get("updateGraph");
+        assert_eq!(found, None, "that is for catalogs of bundles");
         assert_eq!(ci["reviewers"], json!([setting("reviewers")]));
         let config = read(format!("operators/{PROJECT}/{version}/release-config.yaml"));
         assert_eq!(config["defaultChannel"], release.default_channel);
@@ -204,10 +197,8 @@ fn the_community_catalog_gets_the_entries_of_our_own() {
 #[test]
 fn the_oldest_openshift_is_that_of_the_oldest_kubernetes() {
     let minor = |version: &str| -> u32 { version.split('.').nth(1).unwrap().parse().unwrap() };
-    assert_eq!(
-        minor(&setting("oldest_openshift")) + 13,
-        minor(&setting("oldest_kubernetes"))
-    );
+    let found = minor(&setting("oldest_openshift")) + 13;
+    assert_eq!(found, minor(&setting("oldest_kubernetes")));
 }
 
 /// OLM, pkg/controller/install/webhook.go and operators/olm/operator.go.
@@ -238,10 +229,8 @@ fn olm_has_nothing_to_refuse_in_the_webhooks() {
     }
     assert_eq!(deployment["name"], DEPLOYMENT);
     assert!(!deployment["name"].as_str().unwrap().contains('.'));
-    assert_eq!(
-        deployment["spec"]["template"]["spec"]["volumes"],
-        Value::Null
-    );
+    let found = &deployment["spec"]["template"]["spec"]["volumes"];
+    assert_eq!(*found, Value::Null);
     for mode in list(&csv["spec"]["installModes"]) {
         assert_eq!(mode["supported"], json!(mode["type"] == "AllNamespaces"));
     }
@@ -269,10 +258,8 @@ fn olm_registers_what_config_webhook_registers_and_converts_every_kind() {
     let configured = list(&configured["webhooks"]);
     assert_eq!(validations.len(), configured.len());
     for (definition, webhook) in validations.iter().zip(configured) {
-        assert_eq!(
-            definition["webhookPath"],
-            webhook["clientConfig"]["service"]["path"]
-        );
+        let expected = &webhook["clientConfig"]["service"]["path"];
+        assert_eq!(definition["webhookPath"], *expected);
         for field in ["rules", "failurePolicy", "timeoutSeconds"] {
             assert_eq!(definition[field], webhook[field]);
         }

@@ -74,20 +74,16 @@ fn the_annotation_holds_only_what_the_target_cannot_say() {
     });
     let hub = object(kind, &kind.hub, json!({"name": "x"}), Some(spec), json!({}));
     let spoke = converted(kind, &hub, &kind.spoke);
-    assert_eq!(
-        spoke["spec"],
-        json!({"image": "a", "port": 30003, "singlePodsQPS": 1})
-    );
+    let expected = json!({"image": "a", "port": 30003, "singlePodsQPS": 1});
+    assert_eq!(spoke["spec"], expected);
     let data: Value = serde_json::from_str(
         spoke["metadata"]["annotations"][DATA_ANNOTATION]
             .as_str()
             .unwrap(),
     )
     .unwrap();
-    assert_eq!(
-        data,
-        json!({"v2": {"podSecurity": "Baseline", "service": {"port": 81}}})
-    );
+    let expected = json!({"v2": {"podSecurity": "Baseline", "service": {"port": 81}}});
+    assert_eq!(data, expected);
 }
 
 #[test]
@@ -103,10 +99,8 @@ fn data_meant_for_the_other_version_is_not_mistaken_for_ours() {
         Some(json!({"replicas": 1})),
         json!({}),
     );
-    assert_eq!(
-        converted(kind, &hub, &kind.spoke)["spec"],
-        json!({"size": 1})
-    );
+    let found = &converted(kind, &hub, &kind.spoke)["spec"];
+    assert_eq!(*found, json!({"size": 1}));
 }
 
 #[test]
@@ -145,10 +139,8 @@ fn an_object_in_the_wanted_version_is_not_touched() {
 fn what_is_not_an_object_of_the_kind_is_named() {
     let kind = &memcached::KIND;
     let error = convert(kind, json!(1), &kind.hub).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "cannot convert a Memcached: expected an object"
-    );
+    let wanted = "cannot convert a Memcached: expected an object";
+    assert_eq!(error.to_string(), wanted);
     for api_version in [
         "",
         "v1",

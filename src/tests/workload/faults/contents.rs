@@ -36,10 +36,8 @@ fn fault_09_image_and_ports_reach_the_children() {
     let deployment = deployment(&ElasticWeb, &resource);
     assert_eq!(container(&deployment)["image"], "example.com/site:8");
     assert_eq!(container(&deployment)["ports"][0]["containerPort"], 3000);
-    assert_eq!(
-        service(&ElasticWeb, &resource)["spec"]["ports"][0]["nodePort"],
-        30004
-    );
+    let found = &service(&ElasticWeb, &resource)["spec"]["ports"][0]["nodePort"];
+    assert_eq!(*found, 30004);
 }
 
 #[test]
@@ -64,10 +62,8 @@ fn fault_15_container_port_and_resources_are_the_users_to_set() {
     spec["resources"] = json!({ "requests": { "cpu": "1", "memory": "1Gi" } });
     let deployment = deployment(&ElasticWeb, &resource(&ElasticWeb, spec));
     assert_eq!(container(&deployment)["ports"][0]["containerPort"], 3000);
-    assert_eq!(
-        container(&deployment)["resources"],
-        json!({ "requests": { "cpu": "1", "memory": "1Gi" } })
-    );
+    let expected = json!({ "requests": { "cpu": "1", "memory": "1Gi" } });
+    assert_eq!(container(&deployment)["resources"], expected);
 }
 
 #[test]
@@ -110,10 +106,8 @@ fn fault_29_only_fields_that_we_have_an_opinion_on_are_owned() {
             .cloned()
             .collect::<Vec<_>>()
     };
-    assert_eq!(
-        fields(&deployment["spec"]),
-        ["replicas", "selector", "template"]
-    );
+    let expected = ["replicas", "selector", "template"];
+    assert_eq!(fields(&deployment["spec"]), expected);
     assert_eq!(
         fields(&deployment["spec"]["template"]["spec"]),
         [
@@ -122,10 +116,8 @@ fn fault_29_only_fields_that_we_have_an_opinion_on_are_owned() {
             "securityContext"
         ]
     );
-    assert_eq!(
-        fields(&deployment["metadata"]),
-        ["labels", "name", "namespace", "ownerReferences"]
-    );
+    let expected = ["labels", "name", "namespace", "ownerReferences"];
+    assert_eq!(fields(&deployment["metadata"]), expected);
 }
 
 #[test]
@@ -159,10 +151,8 @@ fn fault_46_pods_have_probes_requests_and_a_security_context() {
             assert!(container["resources"]["requests"][resource].is_string());
         }
         let pod = &deployment["spec"]["template"]["spec"];
-        assert_eq!(
-            pod["securityContext"]["seccompProfile"]["type"],
-            "RuntimeDefault"
-        );
+        let found = &pod["securityContext"]["seccompProfile"]["type"];
+        assert_eq!(*found, "RuntimeDefault");
         assert_eq!(pod["automountServiceAccountToken"], false);
     }
 }

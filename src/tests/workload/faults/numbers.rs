@@ -19,14 +19,10 @@ fn fault_01_an_absent_number_is_a_condition_and_not_a_panic() {
 
 #[test]
 fn fault_02_zero_queries_per_pod_is_refused_and_not_divided_by() {
-    assert_eq!(
-        refused_as(&ElasticWeb, elastic_web(json!(800), 0)),
-        Reason::InvalidSpec
-    );
-    assert_eq!(
-        refused_as(&ElasticWeb, elastic_web(json!(800), -1)),
-        Reason::InvalidSpec
-    );
+    for per_pod in [0, -1] {
+        let refused = refused_as(&ElasticWeb, elastic_web(json!(800), per_pod));
+        assert_eq!(refused, Reason::InvalidSpec);
+    }
 }
 
 #[test]
@@ -41,20 +37,16 @@ fn fault_03_int32_overflow_in_real_qps_and_in_rounding_up() {
 #[test]
 fn fault_04_derived_replicas_are_capped() {
     let spec = elastic_web(json!(i32::MAX), 1);
-    assert_eq!(
-        refused_as(&ElasticWeb, spec.clone()),
-        Reason::ReplicasOverLimit
-    );
+    let found = refused_as(&ElasticWeb, spec.clone());
+    assert_eq!(found, Reason::ReplicasOverLimit);
     let status = status(
         &ElasticWeb,
         &resource(&ElasticWeb, spec),
         &Observed::default(),
     );
     assert_eq!(told(&status, "Degraded"), ("True", "ReplicasOverLimit"));
-    assert_eq!(
-        condition(&status, "Degraded").message,
-        "the spec asks for 2147483647 pods, over the limit of 1000 (--max-replicas)"
-    );
+    let expected = "the spec asks for 2147483647 pods, over the limit of 1000 (--max-replicas)";
+    assert_eq!(condition(&status, "Degraded").message, expected);
 }
 
 #[test]
@@ -62,10 +54,8 @@ fn fault_05_a_total_of_zero_leaves_no_pods_running_and_is_told() {
     for total in [json!(0), json!(null)] {
         let resource = resource(&ElasticWeb, elastic_web_spoke(total));
         assert_eq!(deployment(&ElasticWeb, &resource)["spec"]["replicas"], 0);
-        assert_eq!(
-            service(&ElasticWeb, &resource)["spec"]["ports"][0]["nodePort"],
-            30003
-        );
+        let found = &service(&ElasticWeb, &resource)["spec"]["ports"][0]["nodePort"];
+        assert_eq!(*found, 30003);
         let status = status(&ElasticWeb, &resource, &at_rest(0));
         assert_eq!(told(&status, "Ready"), ("True", "RolloutComplete"));
         assert_eq!(status.real_qps, Some(0));
@@ -80,14 +70,10 @@ fn fault_23_absent_replicas_are_one() {
 #[test]
 fn fault_37_an_absent_size_is_the_same_number_at_every_pass() {
     let resource = resource(&Memcached, json!({}));
-    assert_eq!(
-        children(&Memcached, &resource),
-        children(&Memcached, &resource)
-    );
-    assert_eq!(
-        told(&status(&Memcached, &resource, &at_rest(1)), "Ready").0,
-        "True"
-    );
+    let found = children(&Memcached, &resource);
+    assert_eq!(found, children(&Memcached, &resource));
+    let status = status(&Memcached, &resource, &at_rest(1));
+    assert_eq!(told(&status, "Ready").0, "True");
 }
 
 #[test]
@@ -95,31 +81,23 @@ fn fault_40_a_resource_can_be_scaled_to_zero() {
     for operator in [&Memcached as &dyn Operator, &Nginx, &HelloWorld] {
         assert_eq!(replicas(operator, json!({ "replicas": 0 })), 0);
         let resource = resource(operator, json!({ "replicas": 0 }));
-        assert_eq!(
-            told(&status(operator, &resource, &at_rest(0)), "Ready").0,
-            "True"
-        );
+        let status = status(operator, &resource, &at_rest(0));
+        assert_eq!(told(&status, "Ready").0, "True");
     }
 }
 
 #[test]
 fn fault_45_negative_and_huge_sizes_never_reach_a_deployment() {
     for operator in [&Memcached as &dyn Operator, &Nginx, &HelloWorld] {
-        assert_eq!(
-            refused_as(operator, json!({ "replicas": -1 })),
-            Reason::InvalidSpec
-        );
-        assert_eq!(
-            refused_as(operator, json!({ "replicas": 1_i64 << 40 })),
-            Reason::InvalidSpec
-        );
-        assert_eq!(
-            refused_as(operator, json!({ "replicas": 1001 })),
-            Reason::ReplicasOverLimit
-        );
+        for (replicas, reason) in [
+            (-1, Reason::InvalidSpec),
+            (1_i64 << 40, Reason::InvalidSpec),
+            (1001, Reason::ReplicasOverLimit),
+        ] {
+            let refused = refused_as(operator, json!({ "replicas": replicas }));
+            assert_eq!(refused, reason);
+        }
     }
-    assert_eq!(
-        refused_as(&ElasticWeb, elastic_web(json!(-1), 1)),
-        Reason::InvalidSpec
-    );
+    let refused = refused_as(&ElasticWeb, elastic_web(json!(-1), 1));
+    assert_eq!(refused, Reason::InvalidSpec);
 }

@@ -8,19 +8,15 @@ fn fault_10_a_status_is_refreshed_when_the_children_are_already_as_wanted() {
     let mut resource = resource(&Memcached, json!({ "replicas": 10 }));
     resource.status = status(&Memcached, &resource, &nine_of_ten_ready());
     assert_eq!(resource.status.ready_replicas, Some(9));
-    assert_eq!(
-        status(&Memcached, &resource, &at_rest(10)).ready_replicas,
-        Some(10)
-    );
+    let found = status(&Memcached, &resource, &at_rest(10)).ready_replicas;
+    assert_eq!(found, Some(10));
 }
 
 #[test]
 fn fault_12_real_qps_is_that_of_ready_pods() {
     let resource = resource(&ElasticWeb, elastic_web(json!(8000), 800));
-    assert_eq!(
-        status(&ElasticWeb, &resource, &nine_of_ten_ready()).real_qps,
-        Some(7200)
-    );
+    let found = status(&ElasticWeb, &resource, &nine_of_ten_ready()).real_qps;
+    assert_eq!(found, Some(7200));
 }
 
 #[test]
@@ -49,10 +45,8 @@ fn fault_21_pod_names_are_sorted_and_capped_so_that_a_status_does_not_flap() {
     let before = status(&HelloWorld, &resource, &observed);
     observed.pods.reverse();
     assert_eq!(status(&HelloWorld, &resource, &observed), before);
-    assert_eq!(
-        status(&HelloWorld, &resource, &at_rest(1200)).nodes.len(),
-        1000
-    );
+    let found = status(&HelloWorld, &resource, &at_rest(1200)).nodes.len();
+    assert_eq!(found, 1000);
 }
 
 #[test]

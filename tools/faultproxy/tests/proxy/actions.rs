@@ -41,11 +41,8 @@ async fn a_response_replaces_the_servers_before_and_after_it_commits() {
         assert_eq!((code, &body["reason"]), (409, &json!("Conflict")));
         assert_eq!(env.obeyed(), obeyed);
         assert_eq!((rule.met(), rule.took_effect()), (1, 1));
-        assert_eq!(
-            env.write().await.0,
-            200,
-            "the rule does not apply to the second write"
-        );
+        let found = env.write().await.0;
+        assert_eq!(found, 200, "the rule does not apply to the second write");
         let entry = &env.proxy.journal()[0];
         assert_eq!(entry.is_committed(), is_after);
         assert!(entry.is_failure() && entry.is_met);

@@ -60,21 +60,14 @@ fn a_pod_is_found_by_what_made_it_and_by_the_deployment_of_its_replica_set() {
             .expect("decodes")
             .workload
     };
-    assert_eq!(
-        maker(pod("web-5d4f", "ReplicaSet")).as_deref(),
-        Some("Deployment/n/web")
-    );
-    assert_eq!(
-        maker(pod("web-other", "ReplicaSet")),
-        None,
-        "another's label on our pod"
-    );
+    let found = maker(pod("web-5d4f", "ReplicaSet"));
+    assert_eq!(found.as_deref(), Some("Deployment/n/web"));
+    let found = maker(pod("web-other", "ReplicaSet"));
+    assert_eq!(found, None, "another's label on our pod");
     let of_set = maker(pod("web", "StatefulSet"));
     assert_eq!(of_set.as_deref(), Some("StatefulSet/n/web"));
-    assert_eq!(
-        of_set.as_deref().and_then(of_index),
-        Some(("StatefulSet", ObjectKey::new("n", "web")))
-    );
+    let expected = Some(("StatefulSet", ObjectKey::new("n", "web")));
+    assert_eq!(of_set.as_deref().and_then(of_index), expected);
 }
 
 #[test]
@@ -149,15 +142,11 @@ fn of_a_condition_only_what_a_status_needs_is_kept() {
     assert_eq!(workload("Progressing", "True", exceeded).stalled, None);
     assert_eq!(workload("Progressing", "False", "R").stalled, None);
     assert_eq!(workload("ReplicaFailure", "True", "R").replica_failure, cut);
-    assert_eq!(
-        workload("ReplicaFailure", "False", "R").replica_failure,
-        None
-    );
+    let found = workload("ReplicaFailure", "False", "R").replica_failure;
+    assert_eq!(found, None);
     assert_eq!(workload("Available", "True", "R").is_available, Some(true));
-    assert_eq!(
-        workload("Available", "False", "R").is_available,
-        Some(false)
-    );
+    let found = workload("Available", "False", "R").is_available;
+    assert_eq!(found, Some(false));
     assert_eq!(workload("Progressing", "True", "R").is_available, None);
 }
 

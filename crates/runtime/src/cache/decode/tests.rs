@@ -45,10 +45,8 @@ fn an_object_in_a_watch_has_its_identity_and_nothing_else_of_the_metadata() {
         panic!("{event:?}")
     };
     assert_eq!(received.key(), ObjectKey::new("default", "b"));
-    assert_eq!(
-        (received.uid(), received.resource_version()),
-        ("uid-1", Some(42))
-    );
+    let found = (received.uid(), received.resource_version());
+    assert_eq!(found, ("uid-1", Some(42)));
     assert_eq!(received.meta().managed_fields, None);
     assert_eq!(received.object().unwrap(), object("b", json!(null)));
 }

@@ -209,9 +209,7 @@ fn a_dead_watch_is_noticed_within_a_minute_and_renewed_before_it_is_cut() {
         "or a quiet watch starts from an ever older version"
     );
     assert_eq!(config.label_selector.as_deref(), Some("app=x"));
-    assert_eq!(
-        config.initial_list_strategy,
-        watcher::InitialListStrategy::ListWatch
-    );
+    let expected = watcher::InitialListStrategy::ListWatch;
+    assert_eq!(config.initial_list_strategy, expected);
     assert_eq!(config.page_size, Some(100));
 }

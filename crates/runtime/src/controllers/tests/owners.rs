@@ -8,21 +8,27 @@ use quartet_workload::SERVICE;
 
 #[test]
 fn a_child_wakes_its_owner_by_group_kind_and_name_whatever_version_it_names() {
-    let scene = Scene::new();
-    scene.holds("Nginx", "ns", "web");
+    let scene = Scene::of_web();
     for version in ["v1alpha1", "v1", "v7"] {
         let owner = reference(&format!("proxy.example.com/{version}"), "Nginx web");
         scene.deployment_changed(added(deployment(&child("web", &[owner]))));
         assert_eq!(scene.enqueued(), ["Nginx ns/web"], "{version}");
     }
-    for (what, api_version, member, value) in [
-        ("another group", "other.example.com/v1", "kind", "Nginx"),
-        ("no group", "v1", "kind", "Nginx"),
-        ("another kind", NGINX, "kind", "Memcached"),
-        ("nobody there", NGINX, "name", "gone"),
-    ] {
+    let others: [(_, _, _, Value); 5] = [
+        (
+            "another group",
+            "other.example.com/v1",
+            "kind",
+            "Nginx".into(),
+        ),
+        ("no group", "v1", "kind", "Nginx".into()),
+        ("another kind", NGINX, "kind", "Memcached".into()),
+        ("nobody there", NGINX, "name", "gone".into()),
+        ("not the controller", NGINX, "controller", false.into()),
+    ];
+    for (what, api_version, member, value) in others {
         let mut owner = reference(api_version, "Nginx web");
-        owner[member] = value.into();
+        owner[member] = value;
         scene.deployment_changed(added(deployment(&child("web", &[owner]))));
         assert_eq!(scene.enqueued(), NOBODY, "{what}");
     }
@@ -30,8 +36,7 @@ fn a_child_wakes_its_owner_by_group_kind_and_name_whatever_version_it_names() {
 
 #[test]
 fn the_child_of_an_earlier_life_wakes_the_resource_that_waits_for_it_to_go() {
-    let scene = Scene::new();
-    scene.holds("Nginx", "ns", "web");
+    let scene = Scene::of_web();
     let mut owner = reference(NGINX, "Nginx web");
     owner["uid"] = "earlier".into();
     scene.deployment_changed(deleted(deployment(&child("web", &[owner]))));
@@ -40,8 +45,7 @@ fn the_child_of_an_earlier_life_wakes_the_resource_that_waits_for_it_to_go() {
 
 #[test]
 fn a_resource_that_lost_a_child_is_noted_and_no_other_life_of_it() {
-    let scene = Scene::new();
-    scene.holds("Nginx", "ns", "web");
+    let scene = Scene::of_web();
     let owner = reference(NGINX, "Nginx web");
     let mut earlier = owner.clone();
     earlier["uid"] = "earlier".into();
@@ -60,8 +64,7 @@ fn a_resource_that_lost_a_child_is_noted_and_no_other_life_of_it() {
 
 #[test]
 fn a_loss_stays_noted_if_another_namespace_has_an_object_that_names_the_owner() {
-    let scene = Scene::new();
-    scene.holds("Nginx", "ns", "web");
+    let scene = Scene::of_web();
     let own = child("web", &[reference(NGINX, "Nginx web")]);
     let mut foreign = own.clone();
     foreign["metadata"]["namespace"] = "another".into();
@@ -72,16 +75,6 @@ fn a_loss_stays_noted_if_another_namespace_has_an_object_that_names_the_owner() 
     let state = states.of(&ObjectKey::new("ns", "web"), "Nginx-web");
     assert!(state.has_lost_child);
     assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
-}
-
-#[test]
-fn an_owner_that_is_not_the_controller_is_not_woken() {
-    let scene = Scene::new();
-    scene.holds("Nginx", "ns", "web");
-    let mut owner = reference(NGINX, "Nginx web");
-    owner["controller"] = false.into();
-    scene.deployment_changed(added(deployment(&child("web", &[owner]))));
-    assert_eq!(scene.enqueued(), NOBODY);
 }
 
 #[test]
@@ -96,8 +89,7 @@ fn a_service_wakes_its_owner_like_a_deployment() {
 
 #[test]
 fn a_child_that_lost_its_owner_reference_wakes_the_owner_that_it_had() {
-    let scene = Scene::new();
-    scene.holds("Nginx", "ns", "web");
+    let scene = Scene::of_web();
     let owned = deployment(&child("web", &[reference(NGINX, "Nginx web")]));
     let orphan = deployment(&child("web", &[]));
     scene.deployment_changed(updated(owned, orphan));
@@ -106,8 +98,7 @@ fn a_child_that_lost_its_owner_reference_wakes_the_owner_that_it_had() {
 
 #[test]
 fn a_child_that_changed_hands_wakes_both_owners() {
-    let scene = Scene::new();
-    scene.holds("Nginx", "ns", "web");
+    let scene = Scene::of_web();
     scene.holds("HelloWorld", "ns", "hello");
     let (old, new) = (
         reference(NGINX, "Nginx web"),

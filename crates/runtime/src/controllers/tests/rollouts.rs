@@ -11,8 +11,7 @@ use crate::object::ObjectKey;
 
 #[tokio::test(start_paused = true)]
 async fn a_child_that_differs_by_nothing_but_its_resource_version_wakes_nobody() {
-    let scene = Scene::new();
-    scene.holds("Nginx", "ns", "web");
+    let scene = Scene::of_web();
     let object = child("web", &[reference(NGINX, "Nginx web")]);
     let mut later = object.clone();
     later["metadata"]["resourceVersion"] = "8".into();
@@ -43,8 +42,7 @@ fn step(ready: i64) -> Change<CachedChild> {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_of_a_rollout_wakes_its_resource_after_half_a_second() {
-    let scene = Scene::new();
-    scene.holds("Nginx", "ns", "web");
+    let scene = Scene::of_web();
     let queue = Arc::clone(&scene.controller("Nginx").queue);
     let key = ObjectKey::new("ns", "web");
     let wait = Duration::from_millis(100);
@@ -63,8 +61,7 @@ async fn a_step_of_a_rollout_wakes_its_resource_after_half_a_second() {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_report_of_a_deployment_enqueues_soon_and_one_of_an_earlier_spec_never() {
-    let scene = Scene::new();
-    scene.holds("Nginx", "ns", "web");
+    let scene = Scene::of_web();
     let mut object = child("web", &[reference(NGINX, "Nginx web")]);
     object["metadata"]["generation"] = 2.into();
     for (observed, expected) in [(1, &NOBODY[..]), (2, &["Nginx ns/web"])] {
@@ -98,8 +95,7 @@ fn pod(deployment: &str, is_ready: bool) -> CachedPod {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_wakes_the_owner_of_the_deployment_that_it_is_of() {
-    let scene = Scene::new();
-    scene.holds("Nginx", "ns", "web");
+    let scene = Scene::of_web();
     let ready = |name| added(Arc::new(pod(name, true)));
     scene.handlers.pod_changed(&ready("web"));
     assert_eq!(scene.enqueued(), NOBODY, "its Deployment is not known yet");

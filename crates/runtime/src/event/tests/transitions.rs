@@ -48,16 +48,12 @@ fn trouble_is_told_when_it_comes_when_it_changes_and_when_it_goes() {
     let taken = of(("False", "NameConflict"), ("True", "NameConflict"));
     let quota = of(("False", "QuotaExceeded"), ("True", "QuotaExceeded"));
     let ready = of(READY, FINE);
-    assert_eq!(
-        told(&Status::default(), &taken),
-        ["Warning NameConflict: why"]
-    );
+    let found = told(&Status::default(), &taken);
+    assert_eq!(found, ["Warning NameConflict: why"]);
     assert_eq!(told(&taken, &taken), Vec::<String>::new());
     assert_eq!(told(&taken, &quota), ["Warning QuotaExceeded: why"]);
-    assert_eq!(
-        told(&quota, &ready),
-        ["Normal Recovered: QuotaExceeded is over"]
-    );
+    let expected = ["Normal Recovered: QuotaExceeded is over"];
+    assert_eq!(told(&quota, &ready), expected);
 }
 
 #[test]

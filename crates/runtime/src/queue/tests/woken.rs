@@ -38,7 +38,17 @@ async fn a_worker_is_woken_only_for_a_key_that_is_ready_or_due_earlier() {
     assert!(get.as_mut().poll(&mut context).is_pending());
     queue.add_after("later", Duration::from_secs(99));
     assert_eq!(count(), 0, "due later");
+    queue.add_after("early", Duration::from_secs(1));
+    assert!(count() > 0, "due earlier");
+    assert!(get.as_mut().poll(&mut context).is_pending());
     queue.add("now", Priority::Normal);
     assert!(count() > 0);
+    assert!(get.as_mut().poll(&mut context).is_ready());
+    queue.add("now", Priority::Normal);
+    let mut get = pin!(queue.get());
+    assert!(get.as_mut().poll(&mut context).is_pending());
+    count();
+    queue.done(&"now");
+    assert!(count() > 0, "it was held back");
     assert!(get.as_mut().poll(&mut context).is_ready());
 }

@@ -56,8 +56,7 @@ fn holding(path: &'static str, child: Value) -> Scenario {
 #[tokio::test(start_paused = true)]
 async fn the_selector_of_an_older_operators_deployment_is_kept_for_good() {
     let scenario = holding("/deployments/", older(json!({"selector": selector()})));
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, json!({})).await;
     let body = |index: usize| scenario.sent.lock().expect("not poisoned")[index].1.clone();
     let forced = body(3);
     assert_eq!(scenario.sent(), [APPLY, GET, HAND_OVER, FORCE]);
@@ -67,8 +66,7 @@ async fn the_selector_of_an_older_operators_deployment_is_kept_for_good() {
     assert_eq!(labels["app.kubernetes.io/instance"], "cache");
     assert_eq!(labels["quartet-operator.example.com/kind"], "memcached");
 
-    tokio::time::advance(Duration::from_secs(20)).await;
-    scenario.reconcile().await.expect("reconciled");
+    scenario.after_ms(20_000).await.expect("reconciled");
     let status = body(0)[1]["value"]["selector"].clone();
     assert_eq!(scenario.sent(), [STATUS], "nothing of the child differs");
     let pods = "app.kubernetes.io/instance=cache,app.kubernetes.io/name=memcached-operator,quartet-operator.example.com/kind=memcached";
@@ -106,10 +104,8 @@ fn rolled_out_at_once() -> Scenario {
 #[tokio::test(start_paused = true)]
 async fn a_deployment_with_a_kept_selector_stays_ready_if_its_label_is_removed_once() {
     let scenario = rolled_out_at_once();
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
-    tokio::time::advance(Duration::from_secs(20)).await;
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, json!({})).await;
+    scenario.after_ms(20_000).await.expect("reconciled");
     assert_eq!(scenario.condition("Ready").0, "True");
     let (store, key) = (
         scenario.children.store(DEPLOYMENT).expect("a store"),
@@ -129,8 +125,7 @@ async fn a_writer_that_removes_the_label_is_found_out_although_a_selector_is_kep
     scenario.holds(1, json!({}));
     let store = scenario.children.store(DEPLOYMENT).expect("a store");
     for _ in 0..20 {
-        tokio::time::advance(Duration::from_millis(100)).await;
-        scenario.reconcile().await.expect("reconciled");
+        scenario.after_ms(100).await.expect("reconciled");
         let version = store.get(&ObjectKey::new("ns", "cache"));
         if let Some(version) = version.map(|child| child.meta.resource_version) {
             store.deleted(&ObjectKey::new("ns", "cache"), version);
@@ -159,11 +154,8 @@ async fn the_service_of_an_older_operator_waits_for_the_rollout() {
     scenario.holds(1, annotated);
     let next = scenario.reconcile().await.expect("reconciled");
     let deployment = scenario.sent.lock().expect("not poisoned")[0].1.clone();
-    assert_eq!(
-        of_children(&scenario),
-        [APPLY, APPLY_SERVICE, GET_SERVICE],
-        "it is left as it is"
-    );
+    let expected = [APPLY, APPLY_SERVICE, GET_SERVICE];
+    assert_eq!(of_children(&scenario), expected, "it is left as it is");
     assert!(matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(18)));
     assert_eq!(scenario.told(), Vec::<String>::new(), "nothing is wrong");
 
@@ -182,9 +174,7 @@ async fn the_service_of_an_older_operator_waits_for_the_rollout() {
     let children = &scenario.children;
     children.put_written(DEPLOYMENT, &rolled_out, 0);
     scenario.reconcile().await.expect("reconciled");
-    assert_eq!(
-        of_children(&scenario),
-        [APPLY_SERVICE, GET_SERVICE, HAND_OVER_SERVICE, FORCE_SERVICE]
-    );
+    let expected = [APPLY_SERVICE, GET_SERVICE, HAND_OVER_SERVICE, FORCE_SERVICE];
+    assert_eq!(of_children(&scenario), expected);
     assert_eq!(scenario.told(), ["Adopted"]);
 }

@@ -60,8 +60,7 @@ async fn a_blocker_is_left_alone_for_15_s_whatever_wakes_the_resource() {
     let left = wait - Duration::from_secs(10);
     assert_eq!(scenario.reconcile().await, Ok(Action::RequeueAfter(left)));
     assert_eq!(scenario.sent(), Vec::<String>::new());
-    tokio::time::advance(left).await;
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconcile_after(left).await.expect("reconciled");
     assert_eq!(of_children(&scenario), [APPLY, GET], "its time has come");
 
     // A changed spec is applied at once, even with the same child.
@@ -139,8 +138,7 @@ async fn an_object_without_an_owner_is_taken_back_only_if_it_was_applied() {
             line => willing(line, body),
         });
         scenario.children.put_written(DEPLOYMENT, &object, 0);
-        scenario.holds(1, json!({}));
-        scenario.reconcile().await.expect("reconciled");
+        scenario.reconciles(1, json!({})).await;
         assert_eq!(scenario.sent(), requests);
     }
 }
@@ -163,8 +161,7 @@ async fn a_child_that_lost_its_label_is_taken_back_by_force() {
         )),
         line => willing(line, body),
     });
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, json!({})).await;
     assert_eq!(scenario.sent(), [APPLY, GET, FORCE]);
 }
 
@@ -186,8 +183,7 @@ async fn a_child_of_an_older_operator_has_its_managed_fields_handed_over_first()
         }
         line => willing(line, body),
     });
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, json!({})).await;
     let hand_over = "PATCH /apis/apps/v1/namespaces/ns/deployments/cache?…";
     assert_eq!(scenario.sent(), [APPLY, GET, hand_over, FORCE]);
 }

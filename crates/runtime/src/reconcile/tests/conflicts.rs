@@ -29,8 +29,7 @@ fn contested() -> Scenario {
 #[tokio::test(start_paused = true)]
 async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
     let scenario = contested();
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, json!({})).await;
     let mut forced = 0;
     let mut version = 10;
     let wait = loop {
@@ -38,8 +37,7 @@ async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
         let mut edited = rolled_out(1);
         edited["spec"]["replicas"] = json!(5);
         scenario.deployment_is(version, edited);
-        tokio::time::advance(Duration::from_millis(100)).await;
-        let next = scenario.reconcile().await.expect("reconciled");
+        let next = scenario.after_ms(100).await.expect("reconciled");
         let sent = scenario.sent.lock().expect("not poisoned").clone();
         let sent: Vec<_> = sent.iter().map(|(line, _)| line.as_str()).collect();
         if sent.iter().any(|line| line.starts_with("GET")) {
@@ -54,10 +52,8 @@ async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
     assert_eq!(forced, 6);
     assert_eq!(wait, Action::RequeueAfter(Duration::from_secs(15)));
     let (status, reason, message) = scenario.condition("Ready");
-    assert_eq!(
-        (status.as_str(), reason.as_str()),
-        ("False", "FieldConflict")
-    );
+    let found = (status.as_str(), reason.as_str());
+    assert_eq!(found, ("False", "FieldConflict"));
     assert!(
         message.contains("\"argocd\" keeps changing") && message.contains("spec.replicas"),
         "{message}"
@@ -69,17 +65,13 @@ async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
     scenario.sent();
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), Vec::<String>::new());
-    tokio::time::advance(Duration::from_secs(15)).await;
-    scenario.reconcile().await.expect("reconciled");
+    scenario.after_ms(15_000).await.expect("reconciled");
     assert_eq!(scenario.sent().first().map(String::as_str), Some(FORCE));
     // The child stays as applied; the conflict is reported for another minute.
     let next = scenario.reconcile().await.expect("reconciled");
     assert!(matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(60)));
-    assert_eq!(
-        scenario.told(),
-        Vec::<String>::new(),
-        "still the same conflict"
-    );
+    let expected = Vec::<String>::new();
+    assert_eq!(scenario.told(), expected, "still the same conflict");
     // Another edit within that minute: the next wait is longer.
     scenario.deployment_is(version + 10, json!({"spec": {"replicas": 5}}));
     let next = scenario.reconcile().await.expect("reconciled");
@@ -105,8 +97,7 @@ async fn until_it_is_read(scenario: &Scenario) -> Action {
         if let Some(child) = store.get(&key) {
             store.deleted(&key, child.meta.resource_version);
         }
-        tokio::time::advance(Duration::from_millis(100)).await;
-        let next = scenario.reconcile().await.expect("reconciled");
+        let next = scenario.after_ms(100).await.expect("reconciled");
         let sent = scenario.sent.lock().expect("not poisoned").clone();
         if sent
             .iter()
@@ -138,11 +129,8 @@ async fn a_child_whose_label_somebody_keeps_removing_is_left_alone_too() {
         let sent = scenario.sent();
         sent.iter().filter(|line| *line == APPLY).count()
     };
-    assert_eq!(
-        applies(&scenario),
-        7,
-        "it was created, and put back six times"
-    );
+    let found = applies(&scenario);
+    assert_eq!(found, 7, "it was created, and put back six times");
     let (status, reason, message) = scenario.condition("Ready");
     assert_eq!((&*status, &*reason), ("False", "FieldConflict"));
     assert!(message.contains("\"helm\" keeps changing"), "{message}");
@@ -199,19 +187,15 @@ async fn an_attempt_during_a_conflict_does_not_make_the_resource_ready() {
     scenario.holds(0, json!({}));
     fight_about_the_label(&scenario).await;
     assert_eq!(scenario.condition("Ready").1, "FieldConflict");
-    assert_eq!(
-        scenario.told().last().map(String::as_str),
-        Some("FieldConflict")
-    );
+    let found = scenario.told();
+    assert_eq!(found.last().map(String::as_str), Some("FieldConflict"));
     scenario.sent();
-    tokio::time::advance(Duration::from_secs(15)).await;
-    scenario.reconcile().await.expect("reconciled");
+    scenario.after_ms(15_000).await.expect("reconciled");
     assert_eq!(scenario.sent().first().map(String::as_str), Some(APPLY));
     assert_eq!(scenario.told(), Vec::<String>::new());
     assert_eq!(scenario.condition("Ready").1, "FieldConflict");
     // It stays as applied.
-    tokio::time::advance(Duration::from_secs(60)).await;
-    scenario.reconcile().await.expect("reconciled");
+    scenario.after_ms(60_000).await.expect("reconciled");
     assert_eq!(scenario.condition("Ready").0, "True");
 }
 

@@ -26,12 +26,10 @@ async fn ready_then(
         line if line.contains("force=true") => refused().or_else(|| willing(line, body)),
         line => willing(line, body),
     });
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, json!({})).await;
     scenario.deployment_is(4, rolled_out(1));
     for _ in 0..2 {
-        tokio::time::advance(Duration::from_secs(20)).await;
-        scenario.reconcile().await.expect("reconciled");
+        scenario.after_ms(20_000).await.expect("reconciled");
     }
     assert_eq!(scenario.condition("Ready").0, "True");
     scenario.sent();
@@ -49,8 +47,7 @@ async fn a_spec_whose_write_fails_is_not_ready_and_degraded_after_30_s() {
         json!({"quartet-operator.example.com/conversion-data": data});
     scenario.holds(1, changed);
     scenario.reconcile().await.expect_err("tried again");
-    tokio::time::advance(Duration::from_millis(501)).await;
-    scenario.reconcile().await.expect_err("tried again");
+    scenario.after_ms(501).await.expect_err("tried again");
     let (status, reason, message) = scenario.condition("Ready");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "ApplyFailed"));
     assert!(message.contains("failed calling webhook"), "{message}");
@@ -58,12 +55,10 @@ async fn a_spec_whose_write_fails_is_not_ready_and_degraded_after_30_s() {
     assert_eq!(scenario.sent(), [FORCE, FORCE, STATUS]);
     assert_eq!(scenario.told(), Vec::<String>::new());
 
-    tokio::time::advance(Duration::from_secs(30)).await;
-    scenario.reconcile().await.expect_err("tried again");
+    scenario.after_ms(30_000).await.expect_err("tried again");
     assert_eq!(scenario.condition("Degraded").1, "ApplyFailed");
     assert_eq!(scenario.told(), ["ApplyFailed"], "one Event");
-    tokio::time::advance(Duration::from_secs(30)).await;
-    scenario.reconcile().await.expect_err("tried again");
+    scenario.after_ms(30_000).await.expect_err("tried again");
     assert_eq!(scenario.told(), Vec::<String>::new());
 }
 
@@ -91,8 +86,7 @@ async fn a_failed_request_does_not_end_the_problem_of_the_stored_status() {
         tokio::time::advance(Duration::from_secs(5)).await;
     }
     assert_eq!(scenario.told(), Vec::<String>::new());
-    tokio::time::advance(Duration::from_secs(30)).await;
-    scenario.reconcile().await.expect_err("tried again");
+    scenario.after_ms(30_000).await.expect_err("tried again");
     assert_eq!(scenario.condition("Degraded").1, "ApplyFailed");
     assert_eq!(scenario.told(), ["ApplyFailed"]);
 }
@@ -106,13 +100,11 @@ async fn a_write_that_succeeds_again_is_told() {
     .await;
     scenario.holds(2, spec_changed());
     scenario.reconcile().await.expect_err("tried again");
-    tokio::time::advance(Duration::from_secs(31)).await;
-    scenario.reconcile().await.expect_err("tried again");
+    scenario.after_ms(31_000).await.expect_err("tried again");
     assert_eq!(scenario.condition("Degraded").0, "True");
     FINE.store(true, Ordering::Relaxed);
     scenario.reconcile().await.expect("applied");
-    tokio::time::advance(Duration::from_secs(20)).await;
-    scenario.reconcile().await.expect("told");
+    scenario.after_ms(20_000).await.expect("told");
     assert_eq!(scenario.condition("Degraded").0, "False");
     assert_eq!(scenario.told(), ["ApplyFailed", "Recovered"]);
 }
@@ -126,35 +118,28 @@ async fn what_the_api_server_does_not_find_is_looked_at_again_after_15_s() {
         matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(18)),
         "{next:?}"
     );
-    tokio::time::advance(Duration::from_secs(1)).await;
-    scenario.reconcile().await.expect("no error");
+    scenario.after_ms(1_000).await.expect("no error");
     assert_eq!(scenario.condition("Ready").1, "ApplyFailed");
     assert_eq!(scenario.sent(), [FORCE, STATUS], "whatever wakes it");
-    tokio::time::advance(Duration::from_secs(18)).await;
-    scenario.reconcile().await.expect("no error");
+    scenario.after_ms(18_000).await.expect("no error");
     assert_eq!(scenario.sent(), [FORCE]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_child_that_is_being_deleted_is_waited_for_and_told() {
     let scenario = ready_then(|| None).await;
-    scenario.holds(2, spec_changed());
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(2, spec_changed()).await;
     let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     scenario.deployment_is(9, deleting);
     scenario.sent();
     scenario.reconcile().await.expect("reconciled");
-    tokio::time::advance(Duration::from_secs(1)).await;
-    scenario.reconcile().await.expect("reconciled");
+    scenario.after_ms(1_000).await.expect("reconciled");
     let (status, reason, message) = scenario.condition("Ready");
-    assert_eq!(
-        (status.as_str(), reason.as_str()),
-        ("False", "ChildTerminating")
-    );
+    let found = (status.as_str(), reason.as_str());
+    assert_eq!(found, ("False", "ChildTerminating"));
     assert!(message.contains("Deployment cache"), "{message}");
     assert_eq!(scenario.sent(), [STATUS], "nothing is applied to it");
-    tokio::time::advance(Duration::from_secs(60)).await;
-    scenario.reconcile().await.expect("reconciled");
+    scenario.after_ms(60_000).await.expect("reconciled");
     assert_eq!(scenario.condition("Degraded").1, "ChildTerminating");
 }
 
@@ -167,12 +152,10 @@ async fn nothing_is_sent_before_the_time_that_the_api_server_asks_for() {
     let error = scenario.reconcile().await.expect_err("refused");
     assert!(error.contains("too many requests"), "{error}");
     scenario.sent();
-    tokio::time::advance(Duration::from_secs(6)).await;
-    let next = scenario.reconcile().await;
+    let next = scenario.after_ms(6_000).await;
     assert_eq!(next, Ok(Action::RequeueAfter(Duration::from_secs(1))));
     assert_eq!(scenario.sent(), Vec::<String>::new());
-    tokio::time::advance(Duration::from_secs(1)).await;
-    scenario.reconcile().await.expect("applied");
+    scenario.after_ms(1_000).await.expect("applied");
     assert_eq!(scenario.sent().first().map(String::as_str), Some(FORCE));
 }
 
@@ -181,17 +164,13 @@ async fn a_status_that_is_due_waits_for_the_retry_after_of_a_child_unless_it_is_
     let scenario = ready_then(|| refusal(500, "busy", "", "")).await;
     scenario.holds(2, spec_changed());
     scenario.reconcile().await.expect_err("tried again");
-    assert_eq!(
-        scenario.sent(),
-        [FORCE],
-        "the status is due in half a second"
-    );
+    let found = scenario.sent();
+    assert_eq!(found, [FORCE], "the status is due in half a second");
     tokio::time::advance(Duration::from_millis(501)).await;
     scenario.asks_to_stay_away(Duration::from_secs(7));
     scenario.reconcile().await.expect_err("refused");
     assert_eq!(scenario.sent(), Vec::<String>::new());
-    tokio::time::advance(Duration::from_secs(7)).await;
-    scenario.reconcile().await.expect_err("tried again");
+    scenario.after_ms(7_000).await.expect_err("tried again");
     assert_eq!(scenario.sent(), [FORCE, STATUS]);
 
     tokio::time::advance(Duration::from_secs(30)).await;
@@ -213,8 +192,7 @@ async fn the_retry_after_of_a_status_counts_even_if_a_child_failed_before_it() {
     });
     scenario.holds(1, json!({}));
     scenario.reconcile().await.expect_err("tried again");
-    tokio::time::advance(Duration::from_millis(501)).await;
-    let error = scenario.reconcile().await.expect_err("tried again");
+    let error = scenario.after_ms(501).await.expect_err("tried again");
     assert!(error.contains("busy"), "{error}");
     assert_eq!(scenario.sent(), [APPLY, APPLY, STATUS]);
     let next = scenario.reconcile().await;
@@ -264,17 +242,14 @@ async fn a_pod_that_does_not_start_is_named_and_degrades_after_a_minute() {
     scenario.children.pods.put_written(pod, 0);
     scenario.sent();
     scenario.reconcile().await.expect("reconciled");
-    tokio::time::advance(Duration::from_secs(5)).await;
-    let next = scenario.reconcile().await.expect("reconciled");
+    let next = scenario.after_ms(5_000).await.expect("reconciled");
     assert!(
         matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(10)),
         "{next:?}"
     );
     let (status, reason, message) = scenario.condition("Ready");
-    assert_eq!(
-        (status.as_str(), reason.as_str()),
-        ("False", "ImagePullBackOff")
-    );
+    let found = (status.as_str(), reason.as_str());
+    assert_eq!(found, ("False", "ImagePullBackOff"));
     assert_eq!(
         message,
         "1 of 1 pods do not start: pod cache-5d4f-x: container memcached: ImagePullBackOff: no such image"
@@ -285,16 +260,14 @@ async fn a_pod_that_does_not_start_is_named_and_degrades_after_a_minute() {
 #[tokio::test(start_paused = true)]
 async fn a_status_is_written_only_onto_the_version_it_was_computed_for() {
     let scenario = Scenario::new(willing);
-    scenario.holds(1, json!({"metadata": {"generation": 5}}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario
+        .reconciles(1, json!({"metadata": {"generation": 5}}))
+        .await;
     assert_eq!(scenario.sent(), [APPLY]);
-    tokio::time::advance(Duration::from_secs(20)).await;
-    scenario.reconcile().await.expect("reconciled");
+    scenario.after_ms(20_000).await.expect("reconciled");
     let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
-    assert_eq!(
-        body[0],
-        json!({"op": "replace", "path": "/metadata/resourceVersion", "value": "1"})
-    );
+    let expected = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": "1"});
+    assert_eq!(body[0], expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -305,8 +278,7 @@ async fn a_resource_that_changed_before_its_status_is_written_waits_for_its_even
     });
     scenario.holds(1, json!({}));
     scenario.reconcile().await.expect("applied");
-    tokio::time::advance(Duration::from_secs(20)).await;
-    let next = scenario.reconcile().await;
+    let next = scenario.after_ms(20_000).await;
     assert_eq!(next, Ok(Action::RequeueAfter(Duration::from_secs(1))));
     assert_eq!(scenario.sent(), [APPLY, STATUS]);
 }

@@ -22,8 +22,9 @@ async fn behind(live: i64) -> Scenario {
         )),
         line => willing(line, body),
     });
-    scenario.holds(1, json!({"metadata": {"generation": 5}}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario
+        .reconciles(1, json!({"metadata": {"generation": 5}}))
+        .await;
     let stamp = json!({"generation": 7, "spec": "00", "desired": "00"}).to_string();
     let newer =
         json!({"metadata": {"annotations": {BRAND.applied: stamp}}, "spec": {"replicas": 3}});
@@ -73,8 +74,7 @@ fn server_with(live: Value) -> Scenario {
 async fn a_spec_that_changed_within_its_generation_is_not_applied_as_it_was_before() {
     let changed = with_data(json!({"image": "memcached:2"}));
     let scenario = server_with(changed.clone());
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, json!({})).await;
     let stamp = json!({"generation": 1, "spec": "00", "desired": "00"}).to_string();
     let later =
         json!({"metadata": {"annotations": {BRAND.applied: stamp}}, "spec": {"replicas": 3}});
@@ -83,8 +83,7 @@ async fn a_spec_that_changed_within_its_generation_is_not_applied_as_it_was_befo
     let next = scenario.reconcile().await;
     assert_eq!(next, Ok(Action::RequeueAfter(Duration::from_secs(1))));
     assert_eq!(scenario.sent(), [LIST], "neither a child nor a status");
-    scenario.holds(1, changed);
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, changed).await;
     assert_eq!(scenario.sent(), [LIST, FORCE]);
 }
 
@@ -92,8 +91,7 @@ async fn a_spec_that_changed_within_its_generation_is_not_applied_as_it_was_befo
 async fn a_child_that_a_later_annotation_of_the_same_generation_wants_is_not_deleted() {
     let with_service = with_data(json!({"service": {"enabled": true}}));
     let scenario = server_with(with_service.clone());
-    scenario.holds(1, with_service);
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, with_service).await;
     let applied = scenario.sent();
     assert_eq!(applied.len(), 2, "{applied:?}");
     // As an outdated API server has it.
@@ -117,8 +115,7 @@ async fn a_stamp_that_the_resource_has_not_reached_is_overwritten() {
 #[tokio::test(start_paused = true)]
 async fn a_write_names_the_state_of_the_child_that_it_is_made_for() {
     let scenario = Scenario::new(willing);
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, json!({})).await;
     let created = scenario.sent.lock().expect("not poisoned")[0].1.clone();
     assert_eq!(created["metadata"].get("resourceVersion"), None);
     scenario.deployment_is(9, json!({"spec": {"replicas": 3}}));

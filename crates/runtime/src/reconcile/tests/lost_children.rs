@@ -19,8 +19,7 @@ async fn after_a_loss(found: Value) -> Scenario {
         // Later than the loss, if it is created again.
         _ => Some((200, applied(body, version.fetch_add(20, Ordering::Relaxed)))),
     });
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, json!({})).await;
     assert_eq!(scenario.sent(), [APPLY], "a new one costs no question");
     lose(&scenario);
     scenario

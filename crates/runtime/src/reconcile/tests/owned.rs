@@ -59,8 +59,7 @@ fn answer(generation: u32, code: u16, line: &str, body: &Value) -> Option<(u16, 
 #[tokio::test(start_paused = true)]
 async fn each_child_is_applied_at_its_own_place_and_is_quiet_afterwards() {
     let scenario = server(1);
-    scenario.holds(1, memory(json!(8)));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, memory(json!(8))).await;
     assert_eq!(scenario.sent(), [claim(false), files(false), set(false)]);
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), Vec::<String>::new());
@@ -69,11 +68,11 @@ async fn each_child_is_applied_at_its_own_place_and_is_quiet_afterwards() {
 #[tokio::test(start_paused = true)]
 async fn what_is_no_longer_wanted_is_deleted_and_what_is_retained_is_not() {
     let scenario = server(2);
-    scenario.holds(1, memory(json!(8)));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, memory(json!(8))).await;
     scenario.sent();
-    scenario.holds(1, json!({"metadata": {"generation": 2}}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario
+        .reconciles(1, json!({"metadata": {"generation": 2}}))
+        .await;
     let sent = scenario.sent();
     let deleted = "DELETE /api/v1/namespaces/ns/configmaps/cache-config";
     assert_eq!(sent, [set(true), LIST.to_owned(), deleted.to_owned()]);
@@ -86,8 +85,7 @@ async fn what_is_no_longer_wanted_is_deleted_and_what_is_retained_is_not() {
 #[tokio::test(start_paused = true)]
 async fn a_conflict_about_a_child_hinders_neither_another_nor_a_deletion() {
     let scenario = server(2);
-    scenario.holds(1, memory(json!(8)));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, memory(json!(8))).await;
     let mut edited = scenario.sent_ever.lock().expect("not poisoned")[0]
         .1
         .clone();
@@ -95,8 +93,7 @@ async fn a_conflict_about_a_child_hinders_neither_another_nor_a_deletion() {
     for version in 10.. {
         let edited = applied(&edited, version);
         scenario.children.put_written(CLAIM, &edited, 0);
-        tokio::time::advance(Duration::from_millis(100)).await;
-        scenario.reconcile().await.expect("reconciled");
+        scenario.after_ms(100).await.expect("reconciled");
         let sent = scenario.sent();
         if sent.iter().any(|line| line.starts_with("GET")) {
             break;
@@ -105,8 +102,9 @@ async fn a_conflict_about_a_child_hinders_neither_another_nor_a_deletion() {
     }
     tokio::time::advance(Duration::from_secs(15)).await;
     scenario.sent();
-    scenario.holds(1, json!({"metadata": {"generation": 2}}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario
+        .reconciles(1, json!({"metadata": {"generation": 2}}))
+        .await;
     let sent = scenario.sent();
     let deleted = "DELETE /api/v1/namespaces/ns/configmaps/cache-config";
     assert!(sent.contains(&set(true)), "{sent:?}");
@@ -127,8 +125,7 @@ async fn an_object_of_another_namespace_that_names_the_resource_is_not_deleted()
     });
     let foreign = applied(&foreign, 2);
     scenario.children.put_written(CONFIG_MAP, &foreign, 0);
-    scenario.holds(1, memory(json!(8)));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, memory(json!(8))).await;
     assert_eq!(scenario.sent(), [claim(false), files(false), set(false)]);
 }
 
@@ -136,8 +133,7 @@ async fn an_object_of_another_namespace_that_names_the_resource_is_not_deleted()
 async fn a_deletion_that_fails_is_an_error_unless_the_child_is_gone() {
     for (code, is_error) in [(404, false), (500, true)] {
         let scenario = server_whose_deletions(2, code);
-        scenario.holds(1, memory(json!(8)));
-        scenario.reconcile().await.expect("reconciled");
+        scenario.reconciles(1, memory(json!(8))).await;
         scenario.holds(1, json!({"metadata": {"generation": 2}}));
         assert_eq!(scenario.reconcile().await.is_err(), is_error, "{code}");
     }
@@ -164,13 +160,9 @@ async fn a_retained_child_goes_to_the_next_resource_of_that_name_others_are_wait
     }]});
     let collected = of_earlier_life("ConfigMap", "cache-config", reference);
     scenario.children.put_written(CONFIG_MAP, &collected, 0);
-    scenario.holds(1, memory(json!(8)));
-    scenario.reconcile().await.expect("reconciled");
-    assert_eq!(
-        scenario.sent(),
-        [claim(true)],
-        "the ConfigMap is about to be deleted"
-    );
+    scenario.reconciles(1, memory(json!(8))).await;
+    let found = scenario.sent();
+    assert_eq!(found, [claim(true)], "the ConfigMap is about to be deleted");
     let sent = scenario.sent_ever.lock().expect("not poisoned");
     let metadata = &sent[0].1["metadata"];
     assert_eq!(metadata["uid"], "child", "only this very object");

@@ -83,8 +83,9 @@ pub(super) async fn of_another_default_at(
         line if line.contains("force=false") => willing(line, body),
         line => script(line, body),
     });
-    scenario.holds(1, json!({"status": {"observedGeneration": 1}}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario
+        .reconciles(1, json!({"status": {"observedGeneration": 1}}))
+        .await;
     let mut made = scenario.sent_ever.lock().expect("not poisoned")[0]
         .1
         .clone();
@@ -215,8 +216,7 @@ async fn a_complete_rollout_frees_its_place_although_the_status_cannot_be_writte
     scenario.holds(1, json!({}));
     let _ = scenario.reconcile().await;
     scenario.deployment_is(12, rolled_out_in(2));
-    tokio::time::advance(Duration::from_secs(10)).await;
-    scenario.reconcile().await.expect_err("no status");
+    scenario.after_ms(10_000).await.expect_err("no status");
     assert!(another_may_begin(&scenario));
 }
 
@@ -229,8 +229,7 @@ async fn a_users_change_of_a_rollout_that_does_not_complete_frees_no_place() {
     stuck["status"]["updatedReplicas"] = json!(0);
     scenario.deployment_is(12, stuck);
     let changed = json!({"metadata": {"generation": 2, "resourceVersion": "10"}});
-    scenario.holds(2, changed);
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(2, changed).await;
     assert_eq!(forced(&scenario)["rollout"], 3, "the next leader counts it");
     let still_stuck = json!({"metadata": {"generation": 3}});
     scenario.deployment_is(13, still_stuck);

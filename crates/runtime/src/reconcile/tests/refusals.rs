@@ -35,8 +35,7 @@ async fn refused(of: (u16, &'static str, &'static str, &'static str)) -> Scenari
         line if line.contains("force=true") => refusal(of.0, of.1, of.2, of.3),
         line => willing(line, body),
     });
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, json!({})).await;
     scenario.deployment_is(4, rolled_out(1));
     scenario.reconcile().await.expect("reconciled");
     scenario.holds(2, json!({"metadata": {"generation": 2}}));
@@ -94,8 +93,7 @@ async fn a_change_that_could_end_a_refusal_is_tried_at_once() {
             let _ = scenario.reconcile().await;
             let sent = scenario.sent();
             assert!(sent.iter().any(|line| line == FORCE), "{of:?}: {sent:?}");
-            tokio::time::advance(Duration::from_millis(1)).await;
-            let _ = scenario.reconcile().await;
+            let _ = scenario.after_ms(1).await;
             let again = scenario.sent();
             assert!(!again.iter().any(|line| line == FORCE), "{of:?}: {again:?}");
         }

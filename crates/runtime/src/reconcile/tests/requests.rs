@@ -30,8 +30,7 @@ async fn a_new_resource_costs_one_unforced_apply_and_one_status_later() {
 #[tokio::test(start_paused = true)]
 async fn a_changed_spec_is_applied_with_force_and_only_onto_the_child_that_is_known() {
     let scenario = Scenario::new(willing);
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, json!({})).await;
     scenario.sent();
     scenario.holds(
         2,
@@ -53,11 +52,9 @@ async fn what_the_api_server_makes_of_an_apply_is_not_fought() {
         }
         Some((code, object))
     });
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, json!({})).await;
     assert_eq!(scenario.sent(), [APPLY]);
-    tokio::time::advance(Duration::from_secs(20)).await;
-    scenario.reconcile().await.expect("reconciled");
+    scenario.after_ms(20_000).await.expect("reconciled");
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), [STATUS]);
     // A new desired state is sent, whatever the result of the last one.
@@ -89,28 +86,23 @@ async fn fault_49_a_resource_that_is_being_deleted_gets_one_status_and_nothing_e
     let wait = Duration::from_millis(500);
     let next = scenario.reconcile().await;
     assert_eq!(next, Ok(Action::RequeueAfter(wait)), "it may be gone soon");
-    tokio::time::advance(wait).await;
-    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
+    let found = scenario.reconcile_after(wait).await;
+    assert_eq!(found, Ok(Action::AwaitChange));
     let status = scenario.sent.lock().expect("not poisoned")[0].1[1]["value"].clone();
     assert_eq!(scenario.sent(), [STATUS]);
     let told: Vec<_> = ["Ready", "Available", "Degraded"]
         .map(|type_| scenario.condition(type_))
         .map(|(status, reason, _)| format!("{status} {reason}"))
         .into();
-    assert_eq!(
-        told,
-        ["False Terminating", "Unknown Terminating", "True Paused"]
-    );
+    let expected = ["False Terminating", "Unknown Terminating", "True Paused"];
+    assert_eq!(told, expected);
     assert_eq!(status["selector"], "app=a", "for the scale subresource");
     let numbers = ["replicas", "readyReplicas"].map(|field| status.get(field));
     assert_eq!((numbers, &status["nodes"]), ([None, None], &json!([])));
     assert_eq!(scenario.told(), Vec::<String>::new(), "it is not resumed");
     assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
-    assert_eq!(
-        scenario.sent(),
-        Vec::<String>::new(),
-        "whatever becomes of its children"
-    );
+    let wanted = Vec::<String>::new();
+    assert_eq!(scenario.sent(), wanted, "whatever becomes of its children");
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,12 +140,10 @@ async fn a_finalizer_that_stays_prevents_neither_children_nor_status() {
     scenario.asks_to_stay_away(Duration::from_secs(7));
     scenario.reconcile().await.expect_err("tried again");
     assert_eq!(scenario.sent(), Vec::<String>::new(), "nothing else");
-    tokio::time::advance(Duration::from_secs(7)).await;
-    let error = scenario.reconcile().await.expect_err("tried again");
+    let error = scenario.after_ms(7_000).await.expect_err("tried again");
     assert!(error.contains("denied by a policy"), "{error}");
     assert_eq!(scenario.sent(), [STRIP, APPLY]);
-    tokio::time::advance(Duration::from_secs(30)).await;
-    scenario.reconcile().await.expect_err("tried again");
+    scenario.after_ms(30_000).await.expect_err("tried again");
     assert_eq!(scenario.sent(), [STRIP, STATUS]);
 }
 
@@ -162,8 +152,7 @@ async fn a_paused_resource_with_a_finalizer_that_stays_has_a_status() {
     let paused = json!({"quartet-operator.example.com/paused": "true"});
     let scenario = with_a_finalizer_that_stays(paused);
     scenario.reconcile().await.expect_err("tried again");
-    tokio::time::advance(Duration::from_secs(4)).await;
-    let error = scenario.reconcile().await.expect_err("tried again");
+    let error = scenario.after_ms(4_000).await.expect_err("tried again");
     assert!(error.contains("denied by a policy"), "{error}");
     assert_eq!(scenario.sent(), [STRIP, STRIP, STATUS]);
     assert_eq!(scenario.condition("Ready").1, "Paused");
@@ -183,10 +172,8 @@ async fn a_call_without_an_answer_ends_at_its_deadline() {
     scenario.holds(1, json!({}));
     let started = tokio::time::Instant::now();
     let error = scenario.reconcile().await.expect_err("no answer");
-    assert_eq!(
-        error,
-        "cannot apply deployments ns/cache: no answer within 10 s"
-    );
+    let expected = "cannot apply deployments ns/cache: no answer within 10 s";
+    assert_eq!(error, expected);
     assert!(
         started.elapsed() < Duration::from_secs(21),
         "{:?}",
@@ -219,13 +206,10 @@ async fn a_spec_that_changes_while_the_status_is_written_is_not_lost() {
         }
         Some((code, object))
     });
-    scenario.holds(1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(1, json!({})).await;
     tokio::time::advance(Duration::from_secs(20)).await;
-    assert_eq!(
-        scenario.reconcile().await,
-        Ok(Action::RequeueAfter(Duration::ZERO))
-    );
+    let expected = Ok(Action::RequeueAfter(Duration::ZERO));
+    assert_eq!(scenario.reconcile().await, expected);
     scenario.sent();
     scenario.reconcile().await.expect("reconciled");
     let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
@@ -235,8 +219,7 @@ async fn a_spec_that_changes_while_the_status_is_written_is_not_lost() {
 #[tokio::test(start_paused = true)]
 async fn what_is_wrong_is_told_in_the_words_of_the_version_that_was_read() {
     let scenario = Scenario::new(willing);
-    scenario.holds(-1, json!({}));
-    scenario.reconcile().await.expect("reconciled");
+    scenario.reconciles(-1, json!({})).await;
     let body = scenario.sent.lock().expect("not poisoned")[0].1.to_string();
     assert!(body.contains("spec.size: Invalid value: -1"), "{body}");
 }

@@ -61,8 +61,7 @@ async fn fight_about_a_healthy_status(change: fn(&mut Value)) {
     let statuses = sent.iter().filter(|line| *line == STATUS);
     assert_eq!(statuses.count(), 6, "{sent:?}");
     assert!(matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(15)));
-    tokio::time::advance(Duration::from_secs(15)).await;
-    scenario.reconcile().await.expect("reconciled");
+    scenario.after_ms(15_000).await.expect("reconciled");
     assert_eq!(scenario.sent(), [STATUS], "one attempt after the wait");
 }
 

@@ -1,6 +1,7 @@
 //! The store against a small API server. Objects are created and changed, lose and regain their label,
 //! and are deleted; the watch lags, lists overlap with writes, answers arrive at any time. In any
-//! order, the store finally holds the same objects as the server.
+//! order, the store finally holds the same objects as the server. After each step: no event undoes a
+//! later own write or is reported twice, and no late answer brings an object back.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -164,19 +165,18 @@ impl Server {
             Step::Answer { nth } => {
                 if nth < self.answers.len() {
                     let (answer, removals) = self.answers.remove(nth);
-                    store.put_written(answer, removals);
+                    let known = store.get(&answer.key);
+                    let is_newer = version(&known) < Some(answer.version);
+                    let is_known = known.is_some_and(|known| known.uid == answer.uid);
+                    let is_stored = is_newer && (is_known || store.removals() == removals);
+                    assert_eq!(store.put_written(answer, removals), is_stored);
                 }
             }
             Step::Deliver { events } if self.listing == Listing::No => {
                 let count = events.min(self.events.len());
                 let events: Vec<Event> = self.events.drain(..count).collect();
-                return events
-                    .into_iter()
-                    .flat_map(|event| match event {
-                        Event::Applied(thing) => store.applied(Arc::new(thing)),
-                        Event::Deleted(thing) => store.deleted(&thing.key, thing.version),
-                    })
-                    .collect();
+                let changes = events.into_iter().map(|event| handed(event, store));
+                return changes.flatten().collect();
             }
             Step::BeginList => {
                 self.listing = Listing::Begun;
@@ -194,6 +194,32 @@ impl Server {
         }
         Vec::new()
     }
+}
+
+fn version(thing: &Option<Arc<Thing>>) -> Option<u64> {
+    thing.as_ref().map(|thing| thing.version)
+}
+
+/// Hands the event to the store: it counts, and is reported, unless a later state is stored.
+fn handed(event: Event, store: &Store<Thing>) -> Vec<Change<Thing>> {
+    let (Event::Applied(thing) | Event::Deleted(thing)) = event.clone();
+    let before = store.get(&thing.key);
+    let (known, told) = (version(&before), Some(thing.version));
+    let (changes, count, after) = match event {
+        Event::Applied(new) => {
+            let is_other = before.is_some_and(|before| before.uid != new.uid);
+            let count = usize::from(known < told) * (1 + usize::from(is_other));
+            (store.applied(Arc::new(new)), count, known.max(told))
+        }
+        Event::Deleted(_) => {
+            let count = usize::from(known.is_some() && known <= told);
+            let changes = store.deleted(&thing.key, thing.version);
+            (changes, count, known.filter(|known| *known > thing.version))
+        }
+    };
+    let stored = version(&store.get(&thing.key));
+    assert_eq!((changes.len(), stored), (count, after), "{thing:?}");
+    changes
 }
 
 /// Runs the steps and the pending deliveries; returns all reported changes.

@@ -53,15 +53,11 @@ async fn the_start_and_the_end_of_a_reconcile_are_logged_with_result_and_duratio
         panic!("{events:#?}");
     };
     assert_eq!([first, third], [started, started]);
-    assert_eq!(
-        second,
-        "reconcile: the reconcile ended result=Success took_ms=1500"
-    );
+    let expected = "reconcile: the reconcile ended result=Success took_ms=1500";
+    assert_eq!(second, expected);
     assert!(failed.starts_with("reconcile: the reconcile failed; "));
-    assert_eq!(
-        fourth,
-        "reconcile: the reconcile ended result=Error took_ms=0"
-    );
+    let expected = "reconcile: the reconcile ended result=Error took_ms=0";
+    assert_eq!(fourth, expected);
 }
 
 #[tokio::test(start_paused = true)]

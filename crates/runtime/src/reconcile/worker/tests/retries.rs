@@ -48,25 +48,19 @@ async fn an_event_does_not_wait_for_the_back_off_and_success_ends_it() {
     let workers = Workers::start(1, |_, turn| if turn == 8 { Step::Rest } else { Step::Fail });
     workers.add("a");
     workers.until(milliseconds(700)).await;
-    assert_eq!(
-        workers.starts("a").last(),
-        Some(&635),
-        "the next try would be 640 ms later"
-    );
+    let found = workers.starts("a");
+    let actual = found.last();
+    assert_eq!(actual, Some(&635), "the next try would be 640 ms later");
     workers.add("a");
     workers.until(milliseconds(1500)).await;
-    assert_eq!(
-        workers.starts("a").get(8..),
-        Some(&[700][..]),
-        "at once, and then no more"
-    );
+    let found = workers.starts("a");
+    let expected = Some(&[700][..]);
+    assert_eq!(found.get(8..), expected, "at once, and then no more");
     workers.add("a");
     workers.until(milliseconds(1506)).await;
-    assert_eq!(
-        workers.starts("a").get(9..),
-        Some(&[1500, 1505][..]),
-        "a first failure again"
-    );
+    let found = workers.starts("a");
+    let expected = Some(&[1500, 1505][..]);
+    assert_eq!(found.get(9..), expected, "a first failure again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,13 +73,8 @@ async fn requeue_after_is_kept_to_the_millisecond_and_is_no_failure() {
     });
     workers.add("a");
     workers.until(Duration::from_secs(60)).await;
-    assert_eq!(
-        workers.starts("a"),
-        [0, 5, 15, 15_015, 15_020],
-        "and the back-off began anew"
-    );
-    assert_eq!(
-        (workers.results("requeue_after"), workers.results("error")),
-        (1, 3)
-    );
+    let expected = [0, 5, 15, 15_015, 15_020];
+    assert_eq!(workers.starts("a"), expected, "and the back-off began anew");
+    let found = (workers.results("requeue_after"), workers.results("error"));
+    assert_eq!(found, (1, 3));
 }
