@@ -28,7 +28,9 @@ async fn while_the_api_server_is_down_metrics_are_denied_and_the_log_says_why() 
 }
 
 /// Metrics that only exist with --leader-elect or --metrics-secure, or after their first event.
-const NOT_AT_THE_START: [&str; 5] = [
+const NOT_AT_THE_START: [&str; 7] = [
+    "controller_runtime_webhook_latency_seconds",
+    "controller_runtime_webhook_requests_in_flight",
     "leader_election_master_status",
     "leader_election_other_flags",
     "leader_election_slowpath",

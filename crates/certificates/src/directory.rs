@@ -2,6 +2,7 @@
 //! 10 s and serves the pair if its halves match; otherwise the previous pair stays. Writes nothing and sends
 //! no request.
 
+use jiff::Timestamp;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +56,11 @@ async fn load(files: &Files, resolver: &Resolver) -> Result<(), BoxError> {
     let pair = ServingPair::from_pem(&read(certificate).await?, &read(key).await?)
         .map_err(|error| format!("{path} and {} cannot be served: {error}", key.display()))?;
     let served = resolver.current();
+    let now = Timestamp::now();
+    let is_valid = |pair: &ServingPair| pair.validity.contains(now);
+    if served.as_ref().is_some_and(|it| is_valid(it)) && !is_valid(&pair) {
+        return Err(format!("{path} is {}, which is not now", pair.validity).into());
+    }
     if served.is_none_or(|served| served.key.cert != pair.key.cert) {
         let validity = pair.validity;
         tracing::info!(server, certificate = %path, %validity, "serving a new certificate");

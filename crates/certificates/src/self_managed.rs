@@ -112,9 +112,16 @@ impl Replica {
         let mut attempts = 0;
         loop {
             let pause = match self.check().await {
-                Ok(pause) => {
+                Ok(Some(pause)) => {
                     attempts = 0;
                     pause
+                }
+                // The next check reads and applies what was written. If another writer puts it back each time,
+                // the pauses grow, and the watch does not shorten them.
+                Ok(None) => {
+                    attempts += 1;
+                    sleep(exponential(DEBOUNCE, attempts - 1, MAX_RETRY)).await;
+                    continue;
                 }
                 Err(error) => {
                     attempts += 1;
@@ -131,8 +138,8 @@ impl Replica {
     }
 
     /// Reads everything once, and executes the plan. Returns how long nothing has to be done without a
-    /// change.
-    async fn check(&mut self) -> Result<Duration, BoxError> {
+    /// change; `None` after a write of the Secret.
+    async fn check(&mut self) -> Result<Option<Duration>, BoxError> {
         // Before the Secret, so that a bundle that another replica writes meanwhile, for a later Secret, is not
         // replaced: that is a conflict.
         let (mut bundles, mut failed, mut now) = (Vec::new(), None, Timestamp::now());
@@ -189,10 +196,9 @@ impl Replica {
         }
         if let Some(contents) = plan.write {
             self.write_secret(secret, &contents).await?;
-            // The next check reads and applies what was written.
-            return Ok(DEBOUNCE);
+            return Ok(None);
         }
-        failed.map_or(Ok(pause), |error| Err(error.into()))
+        failed.map_or(Ok(Some(pause)), |error| Err(error.into()))
     }
 
     /// Creates the Secret, or replaces its data with the resourceVersion as precondition.
@@ -275,11 +281,18 @@ impl Target {
         }
         let (kind, name) = (&self.at.dyntype.kind, &self.at.name);
         if is_repair {
-            self.repaired = Some(Instant::now());
             let message = "another writer overwrote a caBundle; restoring it";
             tracing::warn!(kind, name, "{message}");
         }
-        match cluster.write(&self.at, &object, true).await {
+        let written = cluster.write(&self.at, &object, true).await;
+        if is_repair
+            && written
+                .as_ref()
+                .map_or_else(|it| it.is_conflict(), |_| true)
+        {
+            self.repaired = Some(Instant::now());
+        }
+        match written {
             // It is read again.
             Err(error) if error.is_conflict() => return Ok(DEBOUNCE),
             written => written?,

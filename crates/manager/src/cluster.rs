@@ -68,7 +68,10 @@ impl Cluster {
             tracing::info!(command, "running the credential plugin of the kubeconfig");
         }
         let server = config.cluster_url.to_string();
-        let pod_namespace = is_pod.then(|| config.default_namespace.clone());
+        let given = std::env::var("POD_NAMESPACE").unwrap_or_default();
+        let pod_namespace = Some(given).filter(|given| !given.is_empty());
+        let pod_namespace =
+            pod_namespace.or_else(|| is_pod.then(|| config.default_namespace.clone()));
         let requests = RequestCounter::new(&config.cluster_url, registry);
         // A plugin may wait for minutes for a login in a browser. Signals are handled meanwhile.
         let built = spawn_blocking(move || client(config, &requests)).await;

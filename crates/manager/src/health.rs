@@ -4,6 +4,7 @@
 //! Neither waits for caches: the conversion webhook must be Ready before the informers can list objects
 //! through it.
 
+use quartet_http::LogLimit;
 use std::sync::Arc;
 
 use axum::Router;
@@ -65,7 +66,16 @@ fn respond<'a>(
     let (mut lines, mut status) = (String::new(), StatusCode::OK);
     for Check { name, failure } in checks {
         if let Some(reason) = failure() {
-            tracing::warn!(endpoint, check = name, reason, "a health check fails");
+            static FAILED: LogLimit = LogLimit::new();
+            if let Some(omitted) = FAILED.admit() {
+                tracing::warn!(
+                    endpoint,
+                    check = name,
+                    reason,
+                    omitted,
+                    "a health check fails"
+                );
+            }
             status = StatusCode::SERVICE_UNAVAILABLE;
             lines += &format!("[-]{name} failed: reason withheld\n");
         } else {

@@ -18,7 +18,7 @@ use kube::{Api, Client, ResourceExt as _};
 use quartet_http::{RequestError, error_report, exponential};
 use quartet_versions::Kind;
 use serde_json::json;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::Application;
 use crate::config::MigrateStorage;
@@ -40,6 +40,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const PAUSES: u32 = 7;
+/// Limit of one request; a page of a list may have thousands of objects to convert.
+const CALL: Duration = Duration::from_secs(60);
 
 /// Migrates the CRDs of all kinds that are installed, with progress on standard error and results on standard
 /// output. A closed stream does not stop it.
@@ -287,7 +289,8 @@ fn report(error: RequestError) -> String {
 async fn send<T>(action: &str, call: impl AsyncFn() -> kube::Result<T>) -> Result<T, RequestError> {
     let mut attempt = 0;
     loop {
-        let result = call().await;
+        let result = timeout(CALL, call()).await;
+        let result = result.unwrap_or_else(|elapsed| Err(kube::Error::Service(elapsed.into())));
         let error = match result.map_err(|error| RequestError::of(action.to_owned(), error)) {
             Err(error) if !is_gone(&error) => error,
             result => return result,

@@ -43,12 +43,13 @@ impl Reconciler {
     /// An error that is retried with back-off.
     pub(crate) async fn reconcile(&self, key: &ObjectKey) -> Result<Action, Failure> {
         let Some(cached) = self.resources.get(key) else {
+            self.begun.lock().remove(key);
             return Ok(Action::AwaitChange);
         };
         let uid = &cached.meta.uid;
         let held_until = self.states.of(key, uid).held_until;
         if let Some(left) = held_until.and_then(time_until) {
-            return Ok(Action::RequeueAfter(left));
+            return Ok(Action::Held(left));
         }
         let next = self.reconcile_as_read(&cached).await;
         self.begun.lock().remove(key);
@@ -114,7 +115,15 @@ impl Reconciler {
             let written = self.write_status_if_due(at, cached, (&resource, &desired), &outcome);
             match written.await {
                 Ok(after) => status_after = after,
-                Err(error) => failure = Some(error),
+                // Of two, the one after which the next request must wait longer.
+                Err(error) => {
+                    let is_later = |it: &RequestError| {
+                        error.is_fenced() || error.retry_after() > it.retry_after()
+                    };
+                    if failure.as_ref().is_none_or(is_later) {
+                        failure = Some(error);
+                    }
+                }
             }
         }
         let requeue_after = [strip_after, outcome.requeue_after, status_after];

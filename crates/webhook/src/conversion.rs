@@ -22,7 +22,7 @@ use serde_json::{Deserializer, json};
 use super::answer::{Answer, beginning_of};
 use super::metrics::{Metrics, UNKNOWN};
 use crate::limits::OBJECT_BYTES;
-use crate::log_limit::LogLimit;
+use quartet_http::LogLimit;
 use quartet_http::bounded::shortened;
 use quartet_versions::Kind;
 use quartet_versions::conversion::convert_into;

@@ -9,7 +9,6 @@ mod answer;
 mod body;
 mod conversion;
 pub mod limits;
-mod log_limit;
 pub mod metrics;
 pub mod paths;
 mod review;

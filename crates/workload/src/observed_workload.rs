@@ -110,7 +110,8 @@ impl ObservedWorkload {
 
     /// Reports whether no pod is of an earlier spec, and enough pods are available or have been since.
     pub fn has_ended_rollout(&self) -> bool {
-        self.is_updated() && (self.has_rolled_out || self.is_available())
+        let has_some = self.available > 0 || self.desired == 0;
+        self.is_updated() && (self.has_rolled_out || has_some && self.is_available())
     }
 
     /// Reports whether its rollout makes no progress, or its pods cannot be created.

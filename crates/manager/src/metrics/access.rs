@@ -4,6 +4,7 @@
 //!
 //! Source: controller-runtime `pkg/metrics/filters/filters.go`.
 
+use quartet_http::LogLimit;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +82,10 @@ impl Access {
             }
             Err(error) => {
                 let error = error_report(&*error);
-                tracing::warn!(error, "cannot review access to the metrics");
+                static FAILED: LogLimit = LogLimit::new();
+                if let Some(omitted) = FAILED.admit() {
+                    tracing::warn!(error, omitted, "cannot review access to the metrics");
+                }
                 let reason =
                     "the API server cannot review the access; see the log of the manager\n";
                 (StatusCode::SERVICE_UNAVAILABLE, reason.to_owned())

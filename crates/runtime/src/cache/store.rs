@@ -8,12 +8,15 @@
 //! * No change is reported twice: neither the event of an own write nor an unchanged relist.
 //! * No deleted object stays forever: see [`Store::removals`] for writes whose answer arrives late.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 pub use crate::object::{Object, ObjectKey};
+
+/// Number of removals whose keys are known.
+const MAX_REMOVED: usize = 1024;
 
 /// A change of an object: at least one of its states before and after. After a deletion, and when the object
 /// no longer matches the watch's selector, only the last known state is there.
@@ -46,6 +49,8 @@ struct State<T> {
     index: HashMap<Box<str>, Vec<ObjectKey>>,
     /// See [`Store::removals`].
     removals: u64,
+    /// The last of them, since the last list.
+    removed: VecDeque<ObjectKey>,
 }
 
 impl<T: Object> Store<T> {
@@ -87,8 +92,8 @@ impl<T: Object> Store<T> {
     /// reported. The answer may contain changes of other writers since the last event, so the writer
     /// must read the store again.
     ///
-    /// A new object is stored only if the [`Store::removals`] are those before the request: a later one
-    /// may be its own, and nothing would remove the object again. The watch reports it if it exists.
+    /// A new object is stored only if none of the removals since the [`Store::removals`] before the request is
+    /// its own, or may be: nothing would remove the object again. The watch reports it if it exists.
     ///
     /// Returns false if the answer is not stored, or an older state than the stored one.
     pub fn put_written(&self, object: impl Into<Arc<T>>, removals: u64) -> bool {
@@ -98,7 +103,7 @@ impl<T: Object> Store<T> {
         let stored = state.objects.get(object.key());
         let is_new = stored.is_none_or(|stored| stored.uid() != object.uid());
         let is_newer = stored.is_none_or(|stored| stored.resource_version() < version);
-        let is_stored = is_newer && (!is_new || state.removals == removals);
+        let is_stored = is_newer && (!is_new || state.is_kept(object.key(), removals));
         if is_stored {
             state.insert(object);
         }
@@ -127,6 +132,10 @@ impl<T: Object> Store<T> {
         let mut state = self.state.lock();
         let mut changes = Vec::new();
         state.removals += 1;
+        if state.removed.len() >= MAX_REMOVED {
+            state.removed.pop_front();
+        }
+        state.removed.push_back(key.clone());
         let stored = state.objects.get(key);
         if stored.is_some_and(|stored| stored.resource_version() <= version) {
             changes.extend(state.remove(key).map(Change::deleted));
@@ -147,6 +156,7 @@ impl<T: Object> Store<T> {
         let missing = |key: &&ObjectKey| !listed.contains(key) && !undecodable.contains(key);
         let missing: Vec<ObjectKey> = state.objects.keys().filter(missing).cloned().collect();
         state.removals += 1;
+        state.removed.clear();
         changes.extend(
             missing
                 .iter()
@@ -167,6 +177,13 @@ impl<T: Object> Store<T> {
 }
 
 impl<T: Object> State<T> {
+    /// Whether no removal after the first `removals` is known, or possible, of this object.
+    fn is_kept(&self, key: &ObjectKey, removals: u64) -> bool {
+        let later = self.removals.saturating_sub(removals);
+        let later = usize::try_from(later).unwrap_or(usize::MAX);
+        later <= self.removed.len() && !self.removed.iter().rev().take(later).any(|it| it == key)
+    }
+
     fn replace(&mut self, object: Arc<T>, changes: &mut Vec<Change<T>>) {
         let mut before = self.insert(Arc::clone(&object));
         let earlier = before.take_if(|before| before.uid() != object.uid());
@@ -217,6 +234,7 @@ impl<T> Default for Store<T> {
                 objects: HashMap::new(),
                 index: HashMap::new(),
                 removals: 0,
+                removed: VecDeque::new(),
             }),
         }
     }

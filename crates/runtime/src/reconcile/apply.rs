@@ -254,11 +254,12 @@ impl Reconciler {
             .children
             .put_written(child.kind, &answer, removals);
         let what = Repaired::Child(child.kind, child.name.as_str().into());
-        let rewritten = &mut self.state(resource).rewritten;
+        let mut state = self.state(resource);
         match answered.filter(|answered| *answered != desired) {
-            Some(answered) => _ = rewritten.insert(what, (desired, answered)),
-            None => _ = rewritten.remove(&what),
+            Some(answered) => _ = state.rewritten.insert(what, (desired, answered)),
+            None => _ = state.rewritten.remove(&what),
         }
+        drop(state);
         info!(child = child.kind.kind, child_name = child.name, "applied");
         Ok(None)
     }
@@ -279,7 +280,7 @@ fn lost_field(brand: &Brand, answer: &Value, owner: &Owner) -> Option<&'static s
 ///
 /// # Errors
 /// A webhook or policy has changed this field of it.
-fn expected(wanted: Wanted<'_>, lost: Option<&str>) -> Result<Expected, ApplyError> {
+pub(super) fn expected(wanted: Wanted<'_>, lost: Option<&str>) -> Result<Expected, ApplyError> {
     let Some(field) = lost else {
         return Ok(wanted.expected());
     };

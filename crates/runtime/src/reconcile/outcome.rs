@@ -16,6 +16,8 @@ pub(crate) enum Action {
     AwaitChange,
     /// After this time.
     RequeueAfter(Duration),
+    /// After this time, which the API server asked for; the back-off goes on.
+    Held(Duration),
 }
 
 /// A reconcile failed and is retried with back-off.
@@ -76,7 +78,8 @@ impl Reconciler {
                 let blocker = Blocker {
                     problem: Problem::new(Reason::ApplyFailed, error.to_string()),
                     patience: PATIENCE_WITH_WRITES,
-                    retry: PATIENCE_WITH_WRITES,
+                    // By the back-off.
+                    retry: Duration::MAX,
                 };
                 outcome.failure = Some(error);
                 Some(blocker)

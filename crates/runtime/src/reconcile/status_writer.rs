@@ -12,6 +12,7 @@ use crate::reconcile::outcome::Outcome;
 use crate::reconcile::reconciler::{Reconciler, STALE_RETRY};
 use crate::repairs::Decision;
 use crate::state::{Repaired, hash_of};
+use quartet_http::LogLimit;
 use quartet_http::Part;
 use quartet_http::{Location, RequestError};
 use quartet_workload::api::{Condition, Status};
@@ -51,7 +52,13 @@ impl Reconciler {
         }
         let next = self.state(resource).next_repair(Repaired::Status, content);
         if let Decision::Wait(_, left) = next {
-            warn!("another writer keeps changing the status of this resource; stop it");
+            static FOUGHT: LogLimit = LogLimit::new();
+            if let Some(omitted) = FOUGHT.admit() {
+                warn!(
+                    omitted,
+                    "another writer keeps changing the status of this resource; stop it"
+                );
+            }
             return Ok(next_change.into_iter().chain([left]).min());
         }
         let sent = self.send_status(at, cached, &body).await?;
@@ -163,10 +170,14 @@ impl Reconciler {
     }
 }
 
-/// Hash of a status without times. Replaced pods change the status, which is then not a repeated write.
+/// Hash of what is ours of a status, without times and messages. Replaced pods change the status, which is then
+/// not a repeated write.
 fn content_of(mut status: Status) -> u64 {
+    let is_ours = |it: &Condition| status::TYPES.contains(&&*it.type_);
+    status.conditions.retain(is_ours);
     for condition in &mut status.conditions {
         condition.last_transition_time.clear();
+        condition.message.clear();
     }
     hash_of(&serde_json::to_string(&status).unwrap_or_default())
 }

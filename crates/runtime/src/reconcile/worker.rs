@@ -116,6 +116,10 @@ fn conclude(
             queue.add_after(key.clone(), delay);
             ReconcileResult::RequeueAfter
         }
+        Ok(Ok(Ok(Action::Held(delay)))) => {
+            queue.add_after(key.clone(), delay);
+            ReconcileResult::RequeueAfter
+        }
         Ok(Ok(Err(Failure { error, .. }))) if error.is_fenced() => {
             debug!(%error, "the reconcile was aborted");
             return Err(Fenced);

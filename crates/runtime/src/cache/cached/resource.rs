@@ -27,6 +27,9 @@ pub struct CachedResource {
     pub(crate) paused: Option<Box<str>>,
 }
 
+/// Number of finalizers that are cached. The API server limits their lengths and not their number.
+const MAX_FINALIZERS: usize = 32;
+
 impl CachedResource {
     /// The cached form of a resource of `kind`, as the API server sends it.
     ///
@@ -48,6 +51,7 @@ impl CachedResource {
             status: json("status").unwrap_or_default().into(),
             finalizers: finalizers
                 .filter_map(Value::as_str)
+                .take(MAX_FINALIZERS)
                 .map(Into::into)
                 .collect(),
             paused: annotation(kind.brand.paused)

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tracing::{debug, info};
 
 use super::error::{ApplyError, Blocker};
+use super::expected;
 use super::wanted::{Ensured, Existing, Expected, Wanted};
 use crate::cache::cached::{CachedChild, Owner};
 use crate::children::{name_conflict, terminating};
@@ -79,6 +80,16 @@ impl Reconciler {
         let stamp = Stamp::of(&object, wanted.stamp);
         if let Some(stamp) = stamp {
             self.check_generation(wanted.resource, stamp).await?;
+        }
+        if owner.is_none() && applied.is_some() && !is_orphan(wanted, &object) {
+            // Somebody may have made it their own since: without force.
+            return match self.apply(wanted, None).await {
+                Ok(lost) => expected(wanted, lost),
+                Err(error) if error.is_conflict() => {
+                    Err(Blocker::external(name_conflict(kind, &wanted.key(), None)).into())
+                }
+                Err(error) => Err(error.into()),
+            };
         }
         if object.pointer("/metadata/managedFields").is_none() {
             object = self.attribute_fields(wanted, &object).await?;

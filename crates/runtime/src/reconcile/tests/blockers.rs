@@ -131,7 +131,7 @@ async fn an_object_without_an_owner_is_taken_back_only_if_it_was_applied() {
         &json!({"metadata": {"name": "cache", "namespace": "ns"}}),
         2,
     );
-    for (object, requests) in [(made, &[GET, STATUS][..]), (ours, &[GET, FORCE])] {
+    for (object, requests) in [(made, &[GET, STATUS][..]), (ours, &[GET, APPLY])] {
         let read = object.clone();
         let scenario = Scenario::new(move |line, body| match line {
             GET => Some((200, read.clone())),

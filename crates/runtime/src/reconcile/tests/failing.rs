@@ -153,7 +153,7 @@ async fn nothing_is_sent_before_the_time_that_the_api_server_asks_for() {
     assert!(error.contains("too many requests"), "{error}");
     scenario.sent();
     let next = scenario.after_ms(6_000).await;
-    assert_eq!(next, Ok(Action::RequeueAfter(Duration::from_secs(1))));
+    assert_eq!(next, Ok(Action::Held(Duration::from_secs(1))));
     assert_eq!(scenario.sent(), Vec::<String>::new());
     scenario.after_ms(1_000).await.expect("applied");
     assert_eq!(scenario.sent().first().map(String::as_str), Some(FORCE));
@@ -196,7 +196,7 @@ async fn the_retry_after_of_a_status_counts_even_if_a_child_failed_before_it() {
     assert!(error.contains("busy"), "{error}");
     assert_eq!(scenario.sent(), [APPLY, APPLY, STATUS]);
     let next = scenario.reconcile().await;
-    assert_eq!(next, Ok(Action::RequeueAfter(Duration::from_secs(7))));
+    assert_eq!(next, Ok(Action::Held(Duration::from_secs(7))));
     assert_eq!(scenario.sent(), Vec::<String>::new());
 }
 

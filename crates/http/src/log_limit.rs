@@ -6,24 +6,31 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// The period after a line in which further lines of its kind are only counted.
-pub(crate) const PERIOD: Duration = Duration::from_secs(10);
+const PERIOD: Duration = Duration::from_secs(10);
 
 /// The state of one kind of log line; a `static` next to the log statement.
 #[derive(Debug)]
-pub(crate) struct LogLimit {
+pub struct LogLimit {
     /// When the last line was written, and how many were omitted since.
     state: Mutex<(Option<Instant>, u64)>,
 }
 
+impl Default for LogLimit {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl LogLimit {
-    pub(crate) const fn new() -> Self {
+    /// No line has been written.
+    pub const fn new() -> Self {
         let state = Mutex::new((None, 0));
         Self { state }
     }
 
     /// Returns `None` if the line must not be written; otherwise the number of lines that were
     /// omitted since the last one.
-    pub(crate) fn admit(&self) -> Option<u64> {
+    pub fn admit(&self) -> Option<u64> {
         let (last, omitted) = &mut *self.state.lock();
         let now = Instant::now();
         if last.is_some_and(|last| now - last < PERIOD) {
