@@ -27,42 +27,27 @@ enum Named {
     Another,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Verb {
-    Apply,
-    Merge,
-    Create,
-    Delete,
-    Get,
-    /// A list with this object alone.
-    Look,
-    /// A JSON patch of the status that begins with an operation on the version.
-    Status,
-}
-
-/// A request.
 #[derive(Debug, Clone)]
-struct Step {
-    verb: Verb,
-    plural: &'static str,
-    query: String,
-    body: Value,
-    uid: Named,
-    version: Named,
-}
-
-impl Step {
-    /// A request of another client than the manager.
-    fn new(verb: Verb, plural: &'static str, body: Value) -> Self {
-        Self {
-            verb,
-            plural,
-            query: "fieldManager=somebody".to_owned(),
-            body,
-            uid: Named::Nothing,
-            version: Named::Nothing,
-        }
-    }
+enum Step {
+    Apply {
+        plural: &'static str,
+        manager: &'static str,
+        force: bool,
+        body: Value,
+        uid: Named,
+        version: Named,
+    },
+    Merge(&'static str, Value),
+    Create(&'static str, Value),
+    Delete(&'static str, Named, Named),
+    Get(&'static str),
+    Look(&'static str),
+    /// A JSON patch that begins with this operation on the version.
+    Status {
+        operation: &'static str,
+        version: Named,
+        status: Value,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -181,9 +166,9 @@ async fn the_model_of_the_explorer_answers_as_the_real_api_server() {
         }
         for plural in ["deployments", "services", "memcacheds"] {
             let free = json!({"metadata": {"finalizers": null}});
-            for (verb, body) in [(Verb::Merge, free), (Verb::Delete, json!({}))] {
-                sides.1.make(&Step::new(verb, plural, body)).await;
-            }
+            sides.1.make(&Step::Merge(plural, free)).await;
+            let delete = Step::Delete(plural, Named::Nothing, Named::Nothing);
+            sides.1.make(&delete).await;
             let mut limit = Limit::new(DEADLINE);
             while sides.1.get(plural).await.is_some() {
                 limit.pause(|| format!("{plural} is not deleted")).await;

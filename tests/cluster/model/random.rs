@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{NAME, Named, Step, Verb};
+use super::{NAME, Named, Step};
 
 pub(super) struct Random(pub(super) fastrand::Rng);
 
@@ -83,62 +83,47 @@ impl Random {
 
     pub(super) fn step(&mut self) -> Step {
         let plural = self.one(&["deployments", "services"]);
-        let (verb, plural) = match self.0.u8(..20) {
-            0..=9 => (Verb::Apply, plural),
-            10 | 11 => (Verb::Merge, plural),
-            12 => (Verb::Create, plural),
-            13 | 14 => (Verb::Delete, plural),
-            15 => (Verb::Get, plural),
-            16 => {
-                let all = ["deployments", "services", "memcacheds"];
-                (Verb::Look, self.one(&all))
-            }
-            17 => (Verb::Create, "memcacheds"),
-            _ => (Verb::Status, "memcacheds"),
-        };
-        let body = match (verb, plural) {
-            (Verb::Merge, _) => {
+        match self.0.u8(..20) {
+            0..=9 => Step::Apply {
+                plural,
+                manager: self.one(&["ours", "ours", "theirs"]),
+                force: self.0.bool(),
+                body: match plural {
+                    "deployments" => self.deployment(),
+                    _ => self.service(),
+                },
+                uid: self.named(),
+                version: self.named(),
+            },
+            10 | 11 => {
                 let metadata = match self.0.u8(..4) {
                     0 => json!({"finalizers": ["example.com/held"]}),
                     1 => json!({"finalizers": null}),
                     2 => json!({"labels": {"extra": self.one(&["1", "3"])}}),
                     _ => json!({"annotations": {"note": null}}),
                 };
-                json!({"metadata": metadata})
+                Step::Merge(plural, json!({"metadata": metadata}))
             }
-            (Verb::Delete, _) => json!({
-                "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {},
-                "propagationPolicy": "Background",
-            }),
-            (Verb::Get | Verb::Look, _) => Value::Null,
-            (Verb::Status, _) => {
-                let ready = json!({
+            12 if plural == "deployments" => Step::Create(plural, self.deployment()),
+            12 => Step::Create(plural, self.service()),
+            13 | 14 => Step::Delete(plural, self.named(), self.named()),
+            15 => Step::Get(plural),
+            16 => Step::Look(self.one(&["deployments", "services", "memcacheds"])),
+            17 => {
+                let body = json!({
+                    "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
+                    "metadata": {"name": NAME}, "spec": {"size": 0},
+                });
+                Step::Create("memcacheds", body)
+            }
+            _ => Step::Status {
+                operation: self.one(&["test", "replace"]),
+                version: self.named(),
+                status: json!({"conditions": [{
                     "type": "Ready", "status": self.one(&["True", "False"]), "reason": "R", "message": "m",
                     "lastTransitionTime": "2026-01-01T00:00:00Z",
-                });
-                json!([
-                    {"op": self.one(&["test", "replace"]), "path": "/metadata/resourceVersion"},
-                    {"op": "add", "path": "/status", "value": {"conditions": [ready]}},
-                ])
-            }
-            (_, "deployments") => self.deployment(),
-            (_, "services") => self.service(),
-            _ => json!({
-                "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
-                "metadata": {"name": NAME}, "spec": {"size": 0},
-            }),
-        };
-        let mut step = Step::new(verb, plural, body);
-        if verb == Verb::Apply {
-            let (manager, force) = (self.one(&["ours", "ours", "theirs"]), self.0.bool());
-            step.query = format!("fieldManager={manager}&force={force}");
+                }]}),
+            },
         }
-        if matches!(verb, Verb::Apply | Verb::Delete) {
-            step.uid = self.named();
-        }
-        if matches!(verb, Verb::Apply | Verb::Delete | Verb::Status) {
-            step.version = self.named();
-        }
-        step
     }
 }

@@ -2,9 +2,9 @@
 
 use http::Request;
 use http_body_util::BodyExt as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Answer, NAME, Named, Step, Verb};
+use super::{Answer, NAME, Named, Step};
 
 /// One side: the model or the real API server.
 pub(super) struct Side {
@@ -74,50 +74,82 @@ impl Side {
         }
     }
 
+    /// Adds UID and resourceVersion to the metadata of a request, or to preconditions.
+    fn name(&self, to: &mut Value, step: &Step, plural: &str, now: Option<&Value>) {
+        let (Step::Apply { uid, version, .. } | Step::Delete(_, uid, version)) = step else {
+            return;
+        };
+        for (how, field) in [(*uid, "uid"), (*version, "resourceVersion")] {
+            if let Some(value) = self.named(how, field, plural, now) {
+                to[field] = value;
+            }
+        }
+    }
+
     pub(super) async fn make(&mut self, step: &Step) -> Answer {
-        let plural = step.plural;
+        let plural = match step {
+            Step::Status { .. } => "memcacheds",
+            Step::Apply { plural, .. }
+            | Step::Merge(plural, _)
+            | Step::Create(plural, _)
+            | Step::Delete(plural, ..)
+            | Step::Get(plural)
+            | Step::Look(plural) => plural,
+        };
         let now = self.get(plural).await;
         let (path, all) = (self.path(plural, NAME), self.path(plural, ""));
-        let names = [(step.uid, "uid"), (step.version, "resourceVersion")];
-        let names = names.map(|(how, field)| (field, self.named(how, field, plural, now.as_ref())));
-        let name = |to: &mut Value| {
-            for (field, value) in names.iter().cloned() {
-                if let Some(value) = value {
-                    to[field] = value;
-                }
-            }
-        };
-        let (mut body, query) = (step.body.clone(), &step.query);
-        let (method, target, form) = match step.verb {
-            Verb::Apply => {
+        let (method, target, form, body) = match step {
+            Step::Apply {
+                manager,
+                force,
+                body,
+                ..
+            } => {
+                let mut body = body.clone();
                 body["metadata"]["namespace"] = self.namespace.clone().into();
-                name(&mut body["metadata"]);
-                ("PATCH", format!("{path}?{query}"), "apply-patch+yaml")
+                self.name(&mut body["metadata"], step, plural, now.as_ref());
+                let target = format!("{path}?fieldManager={manager}&force={force}");
+                ("PATCH", target, "apply-patch+yaml", body)
             }
-            Verb::Merge => ("PATCH", format!("{path}?{query}"), "merge-patch+json"),
-            Verb::Create => ("POST", format!("{all}?{query}"), "json"),
-            Verb::Delete => {
-                name(&mut body["preconditions"]);
-                ("DELETE", path, "json")
+            Step::Merge(_, patch) => {
+                let target = format!("{path}?fieldManager=somebody");
+                ("PATCH", target, "merge-patch+json", patch.clone())
             }
-            Verb::Get => ("GET", path, "json"),
-            Verb::Look => {
-                let selector = format!("fieldSelector=metadata.name%3D{NAME}");
-                ("GET", format!("{all}?{selector}&limit=1"), "json")
+            Step::Create(_, body) => {
+                let target = format!("{all}?fieldManager=somebody");
+                ("POST", target, "json", body.clone())
             }
-            Verb::Status => {
-                let operations = body.as_array_mut().expect("operations");
-                match &names[1].1 {
-                    Some(version) => operations[0]["value"] = version.clone(),
-                    None => drop(operations.remove(0)),
-                }
+            Step::Delete(..) => {
+                let mut options = json!({
+                    "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {},
+                    "propagationPolicy": "Background",
+                });
+                self.name(&mut options["preconditions"], step, plural, now.as_ref());
+                ("DELETE", path, "json", options)
+            }
+            Step::Get(_) => ("GET", path, "json", Value::Null),
+            Step::Look(_) => {
+                let target = format!("{all}?fieldSelector=metadata.name%3D{NAME}&limit=1");
+                ("GET", target, "json", Value::Null)
+            }
+            Step::Status {
+                operation,
+                version,
+                status,
+            } => {
+                let version = self.named(*version, "resourceVersion", plural, now.as_ref());
+                let version = version.map(|version| {
+                    json!({"op": operation, "path": "/metadata/resourceVersion", "value": version})
+                });
+                let add = json!({"op": "add", "path": "/status", "value": status});
+                let operations = version.into_iter().chain([add]).collect();
                 let target = format!("{path}/status?fieldManager=ours");
-                ("PATCH", target, "json-patch+json")
+                ("PATCH", target, "json-patch+json", operations)
             }
         };
         let form = format!("application/{form}");
         let mut answer = self.send(method, &target, &form, &body).await;
-        if step.verb == Verb::Look {
+        if let Step::Look(_) = step {
             answer.object = answer.object["items"].get(0).cloned().unwrap_or_default();
         }
         if let (Some(before), "PATCH" | "DELETE") = (now, method) {
