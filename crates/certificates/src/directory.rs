@@ -58,7 +58,7 @@ async fn load(files: &Files, resolver: &Resolver) -> Result<(), BoxError> {
     let served = resolver.current();
     let now = Timestamp::now();
     let is_valid = |pair: &ServingPair| pair.validity.contains(now);
-    if served.as_ref().is_some_and(|it| is_valid(it)) && !is_valid(&pair) {
+    if served.as_ref().is_some_and(&is_valid) && !is_valid(&pair) {
         return Err(format!("{path} is {}, which is not now", pair.validity).into());
     }
     if served.is_none_or(|served| served.key.cert != pair.key.cert) {

@@ -244,3 +244,14 @@ async fn a_problem_is_logged_with_its_reason() {
         assert!(last.contains(reason), "{last}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_or_future_pair_does_not_replace_one_that_is_valid_now() {
+    for bad in [lasting(-48, -24), lasting(24, 48)] {
+        let old = pair();
+        let served = serving(&old).await;
+        served.folder.write(&bad);
+        served.look().await;
+        assert!(served.shows(&old));
+    }
+}
