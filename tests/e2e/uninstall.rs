@@ -91,7 +91,6 @@ fn the_documents_have_the_commands_of_every_way() {
     let operator = "kubectl delete operator quartet-operator.quartet-operator-system";
     let namespace = "kubectl delete namespace quartet-operator-system";
     let of_catalog = [
-        "kubectl -n quartet-operator-system delete installplan $(kubectl -n quartet-operator-system get subscription quartet-operator -o jsonpath='{.status.installPlanRef.name}')",
         "kubectl -n quartet-operator-system delete subscription quartet-operator",
         "kubectl -n quartet-operator-system delete $(kubectl -n quartet-operator-system get csv -l operators.coreos.com/quartet-operator.quartet-operator-system= -o name)",
         "kubectl delete -k config/crd",
@@ -102,7 +101,6 @@ fn the_documents_have_the_commands_of_every_way() {
     ];
     assert_eq!(commands(CATALOG), of_catalog);
     let elsewhere = [
-        "kubectl -n operators delete installplan $(kubectl -n operators get subscription quartet-operator -o jsonpath='{.status.installPlanRef.name}')",
         "kubectl -n operators delete subscription quartet-operator",
         "kubectl -n operators delete $(kubectl -n operators get csv -l operators.coreos.com/quartet-operator.operators= -o name)",
         "kubectl -n olm delete catalogsource quartet-operator-catalog",
