@@ -15,7 +15,7 @@ BUDGET_MINUTES=${BUDGET_MINUTES:-840}
 ALLOW_SKIP=${ALLOW_SKIP-}
 seed=${NIGHTLY_SEED:-$(date +%s)}
 
-declare -A least=([rollout]=2 [explorations]=3 [image]=5 [faults]=3 [previous]=1 [explore]=0 [mutants]=0 [fuzz]=8 [oldest]=800 [release]=0 [dockerfile]=0 [e2e]=1)
+declare -A least=([rollout]=2 [explorations]=3 [image]=5 [faults]=3 [previous]=1 [explore]=0 [mutants]=0 [fuzz]=8 [oldest]=760 [release]=0 [dockerfile]=0 [e2e]=1)
 stages=("$@")
 for name in "${stages[@]}"; do
     if [ -z "${least[$name]-}" ]; then
