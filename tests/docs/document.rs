@@ -54,7 +54,12 @@ pub(crate) enum Action {
 pub(crate) fn all(root: &Path) -> Vec<Document> {
     let listed = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
-        .args(["*.md", ":!src", ":!packaging", ":!crates/packaging/testdata"])
+        .args([
+            "*.md",
+            ":!src",
+            ":!packaging",
+            ":!crates/packaging/testdata",
+        ])
         .current_dir(root)
         .output()
         .expect("git runs");
