@@ -93,7 +93,7 @@ struct Replica {
     /// The pair that the resolver serves.
     serving: Option<Identity>,
     /// Since when every caBundle has held the authority of the next pair, if all do.
-    settled: Option<Instant>,
+    settled: Option<(Authority, Instant)>,
 }
 
 /// An object whose caBundle is managed.
@@ -159,10 +159,11 @@ impl Replica {
             Contents::read(&data, &self.hosts, now)
         });
         let next = stored.as_ref().and_then(|stored| stored.next.as_ref());
-        let is_everywhere = next.is_some_and(|next| everywhere(&bundles, &next.authority));
-        let since = self.settled.filter(|_| is_everywhere);
-        let since = since.unwrap_or_else(Instant::now);
-        self.settled = is_everywhere.then_some(since);
+        let next = next.map(|next| &next.authority);
+        let next = next.filter(|next| everywhere(&bundles, next));
+        let since = self.settled.as_ref().filter(|(of, _)| Some(of) == next);
+        let since = since.map_or_else(Instant::now, |(_, since)| *since);
+        self.settled = next.map(|next| (next.clone(), since));
         let (secret_contents, serving) = (stored.as_ref(), self.serving.as_ref());
         let make = || issue(&self.hosts, now, LIFE);
         let plan = plan(

@@ -8,10 +8,12 @@ use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::api::PostParams;
+use kube::api::{GetParams, PostParams};
 use kube::runtime::watcher::{self, watch_object};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource as _};
 use quartet_http::relisting;
+use serde::Deserialize;
+use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use crate::candidate::{Change, Lease, Record, Request, Timing};
@@ -51,31 +53,41 @@ impl LeaseLock {
         request: Request,
         latest: Option<Object>,
     ) -> kube::Result<Option<Object>> {
-        let api = Api::<Object>::namespaced(self.client.clone(), &self.namespace);
+        let api = kube::core::Request::new(Object::url_path(&(), Some(&self.namespace)));
         let params = PostParams {
             field_manager: Some(self.field_manager.clone()),
             ..PostParams::default()
         };
         let mut object = latest.unwrap_or_default();
-        let call = async {
-            match request {
-                Request::Read => api.get_opt(&self.name).await,
-                Request::Create { transitions } => {
-                    let mut object = Object::default();
-                    object.metadata.name = Some(self.name.clone());
-                    let object = self.changed(object, &Change::Take { transitions });
-                    api.create(&params, &object).await.map(Some)
-                }
-                Request::Replace { version, change } => {
-                    object.metadata.resource_version = Some(version.to_string());
-                    let object = self.changed(object, &change);
-                    api.replace(&self.name, &params, &object).await.map(Some)
-                }
+        let is_read = request == Request::Read;
+        let sent = match request {
+            Request::Read => api.get(&self.name, &GetParams::default()),
+            Request::Create { transitions } => {
+                let mut object = Object::default();
+                object.metadata.name = Some(self.name.clone());
+                let object = self.changed(object, &Change::Take { transitions });
+                api.create(
+                    &params,
+                    serde_json::to_vec(&object).map_err(kube::Error::SerdeError)?,
+                )
+            }
+            Request::Replace { version, change } => {
+                object.metadata.resource_version = Some(version.to_string());
+                let object = self.changed(object, &change);
+                let body = serde_json::to_vec(&object).map_err(kube::Error::SerdeError)?;
+                api.replace(&self.name, &params, body)
             }
         };
+        let call = self
+            .client
+            .request(sent.map_err(kube::Error::BuildRequest)?);
         // A renewal that fails can be repeated in time.
-        let sent = timeout(self.timing.renew_deadline / 2, call).await;
-        sent.unwrap_or_else(|elapsed| Err(kube::Error::Service(elapsed.into())))
+        match timeout(self.timing.renew_deadline / 2, call).await {
+            Ok(Ok(Readable(object))) => Ok(Some(object)),
+            Ok(Err(kube::Error::Api(status))) if is_read && status.is_not_found() => Ok(None),
+            Ok(Err(error)) => Err(error),
+            Err(elapsed) => Err(kube::Error::Service(elapsed.into())),
+        }
     }
 
     /// The lease after each change; `None` after its deletion. A watch that hangs only costs reads: see
@@ -117,6 +129,30 @@ impl LeaseLock {
             }
         }
         object
+    }
+}
+
+/// A Lease without times that cannot be decoded, and without managedFields, which have times, too. Anybody
+/// with the right can write one, for example of the last day of the year 9999, after which no process could
+/// lead. The next write replaces those of the spec, and keeps the managedFields.
+#[derive(Deserialize)]
+#[serde(try_from = "Value")]
+struct Readable(Object);
+
+impl TryFrom<Value> for Readable {
+    type Error = serde_json::Error;
+
+    fn try_from(mut lease: Value) -> Result<Self, Self::Error> {
+        if let Some(Value::Object(metadata)) = lease.get_mut("metadata") {
+            metadata.remove("managedFields");
+        }
+        if let Some(Value::Object(spec)) = lease.get_mut("spec") {
+            spec.retain(|field, value| {
+                !matches!(field.as_str(), "acquireTime" | "renewTime")
+                    || MicroTime::deserialize(&*value).is_ok()
+            });
+        }
+        serde_json::from_value(lease).map(Self)
     }
 }
 

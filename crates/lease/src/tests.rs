@@ -318,6 +318,25 @@ async fn a_lease_that_cannot_be_read_or_written_is_logged_with_its_name_and_trie
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_lease_with_a_time_that_cannot_be_represented_is_taken_when_it_expires() {
+    let server = Shared::default();
+    let spec = json!({
+        "holderIdentity": "ghost", "leaseDurationSeconds": 15,
+        "acquireTime": "2026-11-21T12:00:00.000000Z", "renewTime": "9999-12-31T23:59:59.000000Z",
+    });
+    let fields = json!([{"manager": "a", "time": "9999-12-31T23:59:59Z"}]);
+    let metadata = json!({"name": "lease", "namespace": "ns", "managedFields": fields});
+    let lease = json!({"metadata": metadata, "spec": spec});
+    server.lock().unwrap().store(lease);
+    let one = start(&server, "one");
+    assert_eq!(one.leads().await.as_secs(), 15);
+    let spec = server.lock().unwrap().lease.as_ref().unwrap()["spec"].clone();
+    assert_eq!(spec["holderIdentity"], "one");
+    let renewed: Result<jiff::Timestamp, _> = spec["renewTime"].as_str().unwrap().parse();
+    assert!(renewed.is_ok(), "{spec}");
+}
+
 /// etcd may have been restored: a watch from a version in the future receives nothing.
 #[tokio::test(start_paused = true)]
 async fn after_the_api_server_was_unavailable_the_watch_begins_with_the_lease() {

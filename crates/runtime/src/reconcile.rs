@@ -12,8 +12,10 @@ mod reconciler;
 mod status_writer;
 pub(crate) mod worker;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -36,6 +38,15 @@ use quartet_workload::{Child, Desired, Finalized, Resource, status};
 use reconciler::STALE_RETRY;
 pub(crate) use reconciler::{Context, Reconciler};
 
+/// Ends what a reconcile has begun in [`Reconciler::begun`], also after a panic or its time limit.
+struct Begun<'a>(&'a Mutex<HashSet<ObjectKey>>, &'a ObjectKey);
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.0.lock().remove(self.1);
+    }
+}
+
 impl Reconciler {
     /// Reconciles one resource: applies its children and writes its status.
     ///
@@ -43,7 +54,6 @@ impl Reconciler {
     /// An error that is retried with back-off.
     pub(crate) async fn reconcile(&self, key: &ObjectKey) -> Result<Action, Failure> {
         let Some(cached) = self.resources.get(key) else {
-            self.begun.lock().remove(key);
             return Ok(Action::AwaitChange);
         };
         let uid = &cached.meta.uid;
@@ -51,8 +61,9 @@ impl Reconciler {
         if let Some(left) = held_until.and_then(time_until) {
             return Ok(Action::Held(left));
         }
+        let begun = Begun(&self.begun, key);
         let next = self.reconcile_as_read(&cached).await;
-        self.begun.lock().remove(key);
+        drop(begun);
         if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
             self.states.of(key, uid).held_until = Instant::now().checked_add(asked);
         }

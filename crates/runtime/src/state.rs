@@ -13,7 +13,7 @@ use crate::object::ObjectKey;
 use crate::reconcile::Blocker;
 use crate::repairs::{Decision, Repairs};
 use quartet_applied::fingerprint::Fingerprint;
-use quartet_workload::{ChildKind, Reason, Resource};
+use quartet_workload::{ChildKind, Problem, Reason, Resource};
 
 /// Retry interval of an external blocker (a name or port that is taken, a quota); ± 20 %, so that
 /// many of them do not retry at once.
@@ -138,6 +138,18 @@ impl ReconcileState {
             *repairs = new();
         }
         (repairs, now)
+    }
+
+    /// [`Repairs::recent_conflict`] of an object that is as `desired`.
+    pub(crate) fn recent_conflict(
+        &mut self,
+        what: &Repaired,
+        desired: u64,
+    ) -> Option<(Problem, Duration)> {
+        let repairs = self.repairs.get_mut(what)?;
+        repairs
+            .recent_conflict(Instant::now())
+            .filter(|_| repairs.desired == desired)
     }
 
     /// What to do about an object that is not as `desired`.

@@ -18,6 +18,9 @@ use crate::cache::store::Store;
 use crate::object::ObjectKey;
 use quartet_workload::status::{DEGRADED, READY, TYPES};
 
+/// Maximum number of combinations of status and reason per controller. The operator's own ones are
+/// fewer; further ones, from users or older operators, have the reason `other`.
+const MOST_STATES: usize = 100;
 /// Maximum number of named conditions per controller.
 const MOST_NAMED: usize = 500;
 
@@ -64,10 +67,18 @@ impl Tally {
                         tally.named.pop_last();
                     }
                 }
-                *tally.counts.entry(condition).or_default() += 1;
+                tally.count(condition);
             }
         }
         tally
+    }
+
+    fn count(&mut self, mut condition: ConditionView) {
+        if self.counts.len() >= MOST_STATES && !self.counts.contains_key(&condition) {
+            condition.status = "Unknown".to_owned();
+            condition.reason = "other".to_owned();
+        }
+        *self.counts.entry(condition).or_default() += 1;
     }
 }
 

@@ -54,7 +54,11 @@ impl Reconciler {
 
     /// The child is as desired. A field conflict is reported until this has lasted long enough.
     pub(super) fn note_recent_conflict(&self, wanted: Wanted<'_>, ensured: &mut Ensured) {
-        if let Some((problem, left)) = self.repairs(wanted, Repairs::recent_conflict) {
+        let what = Repaired::Child(wanted.child.kind, wanted.child.name.as_str().into());
+        let recent = self
+            .state(wanted.resource)
+            .recent_conflict(&what, wanted.counted);
+        if let Some((problem, left)) = recent {
             ensured.blocked(Blocker {
                 retry: left,
                 ..Blocker::external(problem)
