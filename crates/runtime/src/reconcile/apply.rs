@@ -1,4 +1,4 @@
-//! Applies the children of one resource and interprets the answers of the API server. Nothing is sent
+//! The third phase: applies the children of one resource, and interprets the answers of the API server. Nothing is sent
 //! while the children are as desired. A child is read only if the cache does not show enough, for example
 //! after a rejection, if this field manager has not applied it, or if another writer keeps changing it.
 
@@ -7,6 +7,8 @@ mod deletion;
 pub(super) mod error;
 mod ownership;
 pub(super) mod wanted;
+
+use std::ops::ControlFlow;
 
 use serde_json::{Value, json};
 use tracing::{debug, info};
@@ -18,14 +20,51 @@ use self::wanted::{Existing, Expected, Wanted};
 use crate::cache::cached::Owner;
 use crate::object::ObjectKey;
 use crate::reconcile::error_class::{self, ErrorClass};
-use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::outcome::{Action, Outcome};
+use crate::reconcile::read::Seen;
+use crate::reconcile::{Reconciler, STALE_RETRY};
 use crate::repairs::Repairs;
 use crate::state::{Repaired, jittered_retry};
 use quartet_applied::{fingerprint, merge};
 use quartet_http::RequestError;
 use quartet_versions::Brand;
 use quartet_workload::names::MANAGED_BY_LABEL;
-use quartet_workload::{Child, Problem, Reason, Resource, kept};
+use quartet_workload::{Child, Desired, Problem, Reason, Resource, kept, status};
+
+/// Applies the desired children, unless the resource is paused or being deleted, or its spec is refused.
+/// [`ControlFlow::Break`]: what was seen is outdated or ends, and nothing is reported.
+///
+/// # Errors
+/// That of a read before the first `Ready`.
+pub(super) async fn apply(
+    reconciler: &Reconciler,
+    seen: &Seen,
+    desired: &Desired,
+) -> Result<ControlFlow<Action, Outcome>, RequestError> {
+    let resource = &seen.resource;
+    let children = match desired {
+        // The garbage collector deletes the children. A child that is created now would outlive a
+        // foreground deletion of its owner, or delay it.
+        Ok(children) if resource.paused.is_none() && !seen.cached.meta.deleting => children,
+        refused => {
+            // Nothing is applied, so an earlier failure does not last.
+            reconciler.state(resource).unconfirmed(None);
+            let problem = refused.as_ref().err().filter(|_| resource.paused.is_none());
+            return Ok(ControlFlow::Continue(Outcome {
+                problem: problem.cloned(),
+                ..Outcome::default()
+            }));
+        }
+    };
+    let ensured = reconciler.ensure(resource, children).await;
+    if let Ok(ensured) = &ensured
+        && reconciler.becomes_ready(resource, children)
+        && !reconciler.is_current(ensured).await?
+    {
+        return Ok(ControlFlow::Break(Action::RequeueAfter(STALE_RETRY)));
+    }
+    Ok(reconciler.outcome(resource, ensured))
+}
 
 impl Reconciler {
     /// Applies the children in their order, and deletes optional children that are no longer desired. A child
@@ -33,11 +72,7 @@ impl Reconciler {
     ///
     /// # Errors
     /// An [`ApplyError`] other than a blocker; later children stay unchanged.
-    pub(crate) async fn ensure(
-        &self,
-        resource: &Resource,
-        children: &[Child],
-    ) -> Result<Ensured, ApplyError> {
+    async fn ensure(&self, resource: &Resource, children: &[Child]) -> Result<Ensured, ApplyError> {
         let mut ensured = Ensured::default();
         match self.apply_all(resource, children, &mut ensured).await {
             Ok(()) => self.state(resource).blocked = None,
@@ -103,6 +138,16 @@ impl Reconciler {
     pub(super) fn is_rolled_out(&self, resource: &Resource) -> bool {
         let (namespace, uid) = (&resource.namespace, &resource.uid);
         self.context.children.is_rolled_out(namespace, uid)
+    }
+
+    /// Whether the caches show a complete rollout that its status does not report yet.
+    fn becomes_ready(&self, resource: &Resource, children: &[Child]) -> bool {
+        let is_told = status::condition(&resource.status, status::READY).is_some_and(|ready| {
+            ready.status == "True" && ready.observed_generation == Some(resource.generation)
+        });
+        let is_rolled_out =
+            || self.is_rolled_out(resource) || children.iter().all(|child| !child.kind.has_pods);
+        !is_told && is_rolled_out()
     }
 
     /// A resource as the owner of its children.

@@ -1,10 +1,11 @@
 //! The result of a reconcile: what the status reports, and when to reconcile again.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::apply::error::{ApplyError, Blocker, PATIENCE_WITH_WRITES};
 use super::apply::wanted::Ensured;
-use super::reconciler::{Reconciler, STALE_RETRY};
+use super::{Reconciler, STALE_RETRY};
 use crate::state::jittered_retry;
 use quartet_http::RequestError;
 use quartet_workload::{Problem, Reason, Resource, status};
@@ -54,12 +55,12 @@ pub(super) struct Outcome {
 }
 
 impl Reconciler {
-    /// The result of applying the children; `Err` if no status is written.
+    /// The result of applying the children; [`ControlFlow::Break`] if no status is written.
     pub(super) fn outcome(
         &self,
         resource: &Resource,
         ensured: Result<Ensured, ApplyError>,
-    ) -> Result<Outcome, Action> {
+    ) -> ControlFlow<Action, Outcome> {
         let mut outcome = Outcome::default();
         let blocker = match ensured {
             Ok(ensured) => {
@@ -84,9 +85,11 @@ impl Reconciler {
                 outcome.failure = Some(error);
                 Some(blocker)
             }
-            Err(ApplyError::Stale) => return Err(Action::RequeueAfter(STALE_RETRY)),
-            Err(ApplyError::ResourceGone) => return Err(Action::RequeueAfter(jittered_retry())),
-            Err(ApplyError::NamespaceEnding) => return Err(Action::AwaitChange),
+            Err(ApplyError::Stale) => return ControlFlow::Break(Action::RequeueAfter(STALE_RETRY)),
+            Err(ApplyError::ResourceGone) => {
+                return ControlFlow::Break(Action::RequeueAfter(jittered_retry()));
+            }
+            Err(ApplyError::NamespaceEnding) => return ControlFlow::Break(Action::AwaitChange),
         };
         let reason = blocker.as_ref().map(|it| it.problem.reason);
         let lasted = self.state(resource).unconfirmed(reason);
@@ -103,7 +106,7 @@ impl Reconciler {
             let requeue_after = outcome.requeue_after.into_iter().chain([wait]);
             outcome.requeue_after = requeue_after.min();
         }
-        Ok(outcome)
+        ControlFlow::Continue(outcome)
     }
 }
 

@@ -11,7 +11,7 @@ use tracing::info;
 
 use crate::cache::cached::CachedChild;
 use crate::object::ObjectKey;
-use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::Reconciler;
 use crate::state::jittered;
 use quartet_workload::ObservedWorkload;
 

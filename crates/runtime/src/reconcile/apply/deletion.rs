@@ -8,7 +8,7 @@ use tracing::info;
 use super::error::{ApplyError, Blocker};
 use crate::cache::cached::CachedChild;
 use crate::children::terminating;
-use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::Reconciler;
 use quartet_workload::{Child, ChildKind, Resource};
 
 impl Reconciler {

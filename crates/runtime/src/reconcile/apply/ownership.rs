@@ -13,7 +13,7 @@ use crate::cache::cached::{CachedChild, Owner};
 use crate::children::{name_conflict, terminating};
 use crate::event::Notice;
 use crate::object::version_of;
-use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::Reconciler;
 use crate::state::{jittered_retry, key_of};
 use quartet_applied::absorb::absorb_list;
 use quartet_applied::stamp::Stamp;
@@ -235,12 +235,7 @@ impl Reconciler {
     /// # Errors
     /// [`ApplyError::ResourceGone`] if it is deleted, being deleted, or replaced by another of that name.
     pub(super) async fn live(&self, resource: &Resource) -> Result<Value, ApplyError> {
-        let at = Location {
-            api_version: &resource.api_version,
-            plural: self.kind.plural,
-            namespace: &resource.namespace,
-            name: &resource.name,
-        };
+        let at = self.location(resource);
         let mut found = self.context.caller.list_one(at).await?;
         let live = found.pointer_mut("/items/0").map(Value::take);
         let live = live.unwrap_or_default();

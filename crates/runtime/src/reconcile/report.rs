@@ -1,44 +1,89 @@
-//! Writes the status of a resource when it differs, logs each transition of `Ready`, and records
-//! Events for transitions that a person should see.
+//! The fourth phase: writes the status of a resource when it differs, logs each transition of `Ready`,
+//! and records Events for transitions that a person should see.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
+use super::outcome::{Action, Failure, Outcome, told_problem};
+use super::read::{Seen, observe};
+use super::{Reconciler, STALE_RETRY, desire};
 use crate::cache::cached::CachedResource;
 use crate::event::transitions;
-use crate::reconcile::outcome::Outcome;
-use crate::reconcile::reconciler::{Reconciler, STALE_RETRY};
 use crate::repairs::Decision;
 use crate::state::{Repaired, hash_of};
 use quartet_http::LogLimit;
 use quartet_http::Part;
-use quartet_http::{Location, RequestError};
+use quartet_http::RequestError;
 use quartet_workload::api::{Condition, Status};
-use quartet_workload::{Desired, Observed, Resource, status};
+use quartet_workload::{Desired, Resource, status};
+
+/// Writes the status, if it is due, and returns when to reconcile again. `finalizers` is when to remove those of an
+/// older operator again.
+///
+/// # Errors
+/// An error that is retried with back-off: that of a child, of the finalizers or of the status.
+pub(super) async fn report(
+    reconciler: &Reconciler,
+    seen: &Seen,
+    desired: &Desired,
+    mut outcome: Outcome,
+    finalizers: Result<Option<Duration>, RequestError>,
+) -> Result<Action, Failure> {
+    let is_degraded = outcome.problem.is_some();
+    // A failed request does not show that an earlier problem is over.
+    let is_told = told_problem(&seen.resource).is_some();
+    let keeps_status = outcome.failure.is_some() && !is_degraded && is_told;
+    let strip_after = finalizers.as_ref().ok().copied().flatten();
+    let mut failure = outcome.failure.take().or(finalizers.err());
+    // During a `Retry-After`, the only status that is written is that of a degraded resource.
+    let is_last = |error: &RequestError| {
+        error.is_fenced() || !is_degraded && (keeps_status || error.retry_after().is_some())
+    };
+    let mut status_after = None;
+    if !failure.as_ref().is_some_and(is_last) {
+        let written = reconciler.write_status_if_due(seen, desired, &outcome);
+        match written.await {
+            Ok(after) => status_after = after,
+            // Of two, the one after which the next request must wait longer.
+            Err(error) => {
+                let is_later =
+                    |it: &RequestError| error.is_fenced() || error.retry_after() > it.retry_after();
+                if failure.as_ref().is_none_or(is_later) {
+                    failure = Some(error);
+                }
+            }
+        }
+    }
+    let requeue_after = [strip_after, outcome.requeue_after, status_after];
+    let requeue_after = requeue_after.into_iter().flatten().min();
+    match failure {
+        Some(error) => Err(Failure {
+            error,
+            requeue_after,
+        }),
+        None => Ok(requeue_after.map_or(Action::AwaitChange, Action::RequeueAfter)),
+    }
+}
 
 impl Reconciler {
-    /// Writes the status of the resource `at`, which was read as `cached`, if it differs and is
-    /// due. Returns when to reconcile again: when the write is due, or at once if the resource has
-    /// changed since it was read.
+    /// Writes the status of the resource, if it differs and is due. Returns when to reconcile again: when the
+    /// write is due, or at once if the resource has changed since it was read.
     ///
     /// # Errors
     /// An error to retry. A deleted resource is not an error.
-    pub(super) async fn write_status_if_due(
+    async fn write_status_if_due(
         &self,
-        at: Location<'_>,
-        cached: &CachedResource,
-        (resource, desired): (&Resource, &Desired),
+        seen: &Seen,
+        desired: &Desired,
         outcome: &Outcome,
     ) -> Result<Option<Duration>, RequestError> {
-        let observed = self.observe(resource, desired, outcome);
+        let (resource, cached) = (&seen.resource, &*seen.cached);
+        let observed = observe(self, resource, desired, outcome);
         let next_change = status::next_change(&observed);
         let is_at_rest = status::is_at_rest(desired, &observed) || observed.problem.is_some();
-        let wanted = match cached.meta.deleting {
-            true => status::terminating(resource, &observed.now),
-            false => self.operator.status(resource, desired, &observed),
-        };
+        let wanted = desire::status(self.operator, seen, desired, &observed);
         let stored: Value = serde_json::from_str(&cached.status).unwrap_or_default();
         let body = serde_json::to_value(&wanted).unwrap_or_default();
         if body == stored {
@@ -61,7 +106,7 @@ impl Reconciler {
             }
             return Ok(next_change.into_iter().chain([left]).min());
         }
-        let sent = self.send_status(at, cached, &body).await?;
+        let sent = self.send_status(resource, cached, &body).await?;
         if let Some(is_as_read) = sent {
             let mut state = self.state(resource);
             state.repaired(Repaired::Status, content);
@@ -94,7 +139,7 @@ impl Reconciler {
     /// An error to retry.
     async fn send_status(
         &self,
-        at: Location<'_>,
+        resource: &Resource,
         cached: &CachedResource,
         wanted: &Value,
     ) -> Result<Option<bool>, RequestError> {
@@ -110,6 +155,7 @@ impl Reconciler {
         .to_string();
         let manager = self.kind.field_manager;
         let removals = self.resources.removals();
+        let at = self.location(resource);
         let sent = self
             .context
             .caller
@@ -128,23 +174,6 @@ impl Reconciler {
                 Ok(None)
             }
             Err(error) => Err(error),
-        }
-    }
-
-    fn observe(&self, resource: &Resource, desired: &Desired, outcome: &Outcome) -> Observed {
-        let desired = desired.as_deref().unwrap_or_default();
-        let makes_pods = desired.iter().find(|child| child.kind.has_pods);
-        let wanted = makes_pods.map(|child| (child.kind, child.name.as_str()));
-        let (namespace, uid) = (&resource.namespace, &resource.uid);
-        let (workload, pods, others) = self.context.children.observed(namespace, uid, wanted);
-        let now = (self.context.clock)();
-        Observed {
-            workload,
-            others,
-            pods,
-            problem: outcome.problem.clone(),
-            unconfirmed: outcome.unconfirmed.clone(),
-            now: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         }
     }
 
