@@ -77,7 +77,7 @@ pub(super) fn run(
         workers: config.max_concurrent_reconciles.into(),
         max_concurrent_rollouts: config.max_concurrent_rollouts.into(),
         namespaces: config.namespaces.clone(),
-        metrics: Arc::new(Metrics::register(registry)),
+        metrics: Arc::new(Metrics::register(registry, application.metrics_prefix)),
         clock: Arc::new(Timestamp::now),
         leadership: leadership.unwrap_or_else(Leadership::sole),
     };

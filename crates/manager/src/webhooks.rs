@@ -39,7 +39,7 @@ pub(super) fn start(
     // All kinds, whichever controllers run: stored objects of all kinds must be readable.
     let kinds = application.operators.iter().map(|operator| operator.kind());
     let kinds: Vec<_> = kinds.collect();
-    let metrics = Metrics::register(registry);
+    let metrics = Metrics::register(registry, application.metrics_prefix);
     let of_certificate = reads.of("webhook", application.metrics_prefix, registry);
     let (resolver, run) = match config.cert_mode {
         CertMode::Directory => directory(config.webhook_files(), of_certificate),

@@ -70,8 +70,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Registers all metrics.
-    pub fn register(registry: &mut Registry) -> Self {
+    /// Registers all metrics. Those that only this library has begin with `prefix`.
+    pub fn register(registry: &mut Registry, prefix: &str) -> Self {
         Metrics {
             reconciles: registered(
                 registry,
@@ -111,12 +111,12 @@ impl Metrics {
             ),
             field_conflicts: registered(
                 registry,
-                "quartet_operator_field_conflicts",
+                format!("{prefix}_field_conflicts"),
                 "Times that applies of a child were stopped since another writer kept changing it",
             ),
             watch_errors: registered(
                 registry,
-                "quartet_operator_watch_errors",
+                format!("{prefix}_watch_errors"),
                 "Errors of lists and watches, by HTTP status code or \"transport\"",
             ),
             retries: registered(
@@ -137,7 +137,7 @@ impl Metrics {
                 Family::new_with_constructor(workqueue::durations),
             ),
             queues: Sources::registered(registry),
-            resources: Sources::registered(registry),
+            resources: Sources::registered(registry.sub_registry_with_prefix(prefix)),
         }
     }
 

@@ -201,7 +201,7 @@ mod tests {
             objects.join(" , ")
         );
         let (uid, request) = review::parse(body.as_bytes(), REVIEW).unwrap();
-        let metrics = Metrics::register(&mut Registry::default());
+        let metrics = Metrics::register(&mut Registry::default(), "quartet_operator");
         let answer = answer(&kinds(), &uid, &request, limit, &metrics);
         let answer: Value = serde_json::from_slice(&answer.body).unwrap();
         let message = answer["response"]["result"]["message"].as_str();

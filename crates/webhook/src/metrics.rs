@@ -46,7 +46,7 @@ pub struct Metrics {
 
 impl Metrics {
     /// Registers every metric.
-    pub fn register(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut Registry, prefix: &str) -> Self {
         let latency: fn() -> Histogram = || Histogram::new(LATENCY_SECONDS);
         Self {
             latency: shown(
@@ -77,28 +77,28 @@ impl Metrics {
             ),
             conversions: registered(
                 registry,
-                "quartet_operator_conversions",
+                format!("{prefix}_conversions"),
                 "Objects that were converted, or whose conversion made a call fail",
             ),
             data_left_out: registered(
                 registry,
-                "quartet_operator_conversion_data_left_out",
+                format!("{prefix}_conversion_data_left_out"),
                 "Objects converted without the fields that the version lacks, because their annotations have no room",
             ),
             decisions: registered(
                 registry,
-                "quartet_operator_admission_decisions",
+                format!("{prefix}_admission_decisions"),
                 "Admission decisions by their reason",
             ),
             server: Counters {
                 connections: registered(
                     registry,
-                    "quartet_operator_webhook_connections",
+                    format!("{prefix}_webhook_connections"),
                     "Open connections to the webhook server",
                 ),
                 handshake_errors: registered(
                     registry,
-                    "quartet_operator_webhook_handshake_errors",
+                    format!("{prefix}_webhook_handshake_errors"),
                     "TLS handshakes that failed; many of them mean that the caBundle does not match the certificate",
                 ),
             },

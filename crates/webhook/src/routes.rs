@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_panic_is_answered_and_counted() {
         let mut registry = Registry::default();
-        let metrics = Metrics::register(&mut registry);
+        let metrics = Metrics::register(&mut registry, "quartet_operator");
         let handlers = Handlers::new(&kinds(), 0, &metrics);
         for endpoint in &handlers.endpoints {
             let answer = endpoint.guarded(|| panic!("on purpose"));
@@ -264,7 +264,7 @@ mod tests {
     async fn calls_that_find_no_memory_are_logged_with_path_and_length_once_in_a_period() {
         let (lines, writer) = log_lines();
         let _logs = tracing::subscriber::set_default(writer);
-        let metrics = Metrics::register(&mut Registry::default());
+        let metrics = Metrics::register(&mut Registry::default(), "quartet_operator");
         let handlers = Handlers::new(&kinds(), 0, &metrics);
         let convert = handlers.endpoints.last().unwrap();
         let _held = convert

@@ -25,7 +25,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let metrics = Metrics::register(&mut Registry::default());
+        let metrics = Metrics::register(&mut Registry::default(), "quartet_operator");
         let kinds = OPERATORS.iter().map(|operator| operator.kind());
         Scene {
             handlers: EventHandlers {

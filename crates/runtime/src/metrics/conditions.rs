@@ -96,7 +96,7 @@ impl Collector for Sources<Arc<Store<CachedResource>>> {
         let tallies: Vec<_> = tallies.collect();
         encode_family(
             &mut encoder,
-            "quartet_operator_resources",
+            "resources",
             "Resources by condition, its status and reason; those that have no Ready yet are \
              NotReported.",
             tallies.iter().flat_map(|(controller, tally)| {
@@ -113,7 +113,7 @@ impl Collector for Sources<Arc<Store<CachedResource>>> {
         )?;
         encode_family(
             &mut encoder,
-            "quartet_operator_resource_condition",
+            "resource_condition",
             "1 for each resource that is not Ready or is Degraded, up to 500 of a controller.",
             tallies.iter().flat_map(|(controller, tally)| {
                 tally.named.iter().map(move |(key, condition)| {

@@ -24,7 +24,7 @@ fn assert_has(text: &str, line: &str) {
 #[test]
 fn every_series_of_a_controller_is_there_from_its_start() {
     let mut registry = Registry::default();
-    Metrics::register(&mut registry).controller_started(
+    Metrics::register(&mut registry, "quartet_operator").controller_started(
         "memcached",
         &[Owned::always(DEPLOYMENT)],
         5,
@@ -50,7 +50,7 @@ fn every_series_of_a_controller_is_there_from_its_start() {
 #[test]
 fn panics_and_timeouts_count_as_errors_too() {
     let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
+    let metrics = Metrics::register(&mut registry, "quartet_operator");
     let all = [
         ReconcileResult::Success,
         ReconcileResult::RequeueAfter,
@@ -79,7 +79,7 @@ fn panics_and_timeouts_count_as_errors_too() {
 #[tokio::test(start_paused = true)]
 async fn a_scrape_shows_the_queue_as_it_is_at_that_moment() {
     let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
+    let metrics = Metrics::register(&mut registry, "quartet_operator");
     let queue = Queue::new("memcached", &metrics);
     queue.add("a", Priority::Normal);
     queue.add("b", Priority::Low);
@@ -120,7 +120,7 @@ async fn a_scrape_shows_the_queue_as_it_is_at_that_moment() {
 #[test]
 fn buckets_of_the_work_queue_are_those_that_client_golang_computes() {
     let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
+    let metrics = Metrics::register(&mut registry, "quartet_operator");
     let _queue = Queue::<u8>::new("q", &metrics);
     let text = scrape(&registry);
     let prefix = "workqueue_queue_duration_seconds_bucket{le=\"";
@@ -150,7 +150,7 @@ fn buckets_of_the_work_queue_are_those_that_client_golang_computes() {
 #[test]
 fn a_queue_that_is_dropped_leaves_the_scrape() {
     let mut registry = Registry::default();
-    let metrics = Arc::new(Metrics::register(&mut registry));
+    let metrics = Arc::new(Metrics::register(&mut registry, "quartet_operator"));
     drop(Queue::<u8>::new("gone", &metrics));
     assert!(!scrape(&registry).contains("workqueue_depth{name=\"gone\""));
 }

@@ -33,7 +33,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
 fn queue() -> Arc<Queue<&'static str>> {
     Arc::new(Queue::new(
         "test",
-        &Metrics::register(&mut Registry::default()),
+        &Metrics::register(&mut Registry::default(), "quartet_operator"),
     ))
 }
 
@@ -154,7 +154,7 @@ async fn no_wake_up_is_lost_among_many_workers_keys_and_delays() {
     const KEYS: u64 = 500;
     let queue = Arc::new(Queue::<u64>::new(
         "test",
-        &Metrics::register(&mut Registry::default()),
+        &Metrics::register(&mut Registry::default(), "quartet_operator"),
     ));
     let mut workers = JoinSet::new();
     let stop = CancellationToken::new();

@@ -137,7 +137,7 @@ impl Scenario {
             }
         });
         let mut registry = prometheus_client::registry::Registry::default();
-        let metrics = Arc::new(Metrics::register(&mut registry));
+        let metrics = Arc::new(Metrics::register(&mut registry, "quartet_operator"));
         let clock: Clock = Arc::new(jiff::Timestamp::now);
         let (recorder, recorded) = Recorder::new(Arc::clone(&clock));
         let caller = Caller::new(kube::Client::new(service, "default"), Leadership::sole());

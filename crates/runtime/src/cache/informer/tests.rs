@@ -104,7 +104,7 @@ struct Scenario {
 impl Scenario {
     fn new() -> Self {
         let mut registry = Registry::default();
-        let metrics = Arc::new(Metrics::register(&mut registry));
+        let metrics = Arc::new(Metrics::register(&mut registry, "quartet_operator"));
         let store: Arc<Store<Thing>> = Arc::default();
         let reported = Arc::new(Mutex::new(Vec::new()));
         let informer = Informer::new("Thing", Arc::clone(&store), metrics);

@@ -143,7 +143,10 @@ fn options(client: kube::Client) -> Options {
         workers: 2,
         max_concurrent_rollouts: 10,
         namespaces: BTreeSet::new(),
-        metrics: Arc::new(Metrics::register(&mut Registry::default())),
+        metrics: Arc::new(Metrics::register(
+            &mut Registry::default(),
+            "quartet_operator",
+        )),
         clock: Arc::new(jiff::Timestamp::now),
         leadership: Leadership::sole(),
     }

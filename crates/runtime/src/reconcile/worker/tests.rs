@@ -58,7 +58,7 @@ impl Workers {
     /// `script` returns the behavior of the n-th reconcile, counted from 0, of the resource `name`.
     fn start(count: usize, script: impl Fn(&str, usize) -> Step + Send + Sync + 'static) -> Self {
         let mut registry = Registry::default();
-        let metrics = Arc::new(Metrics::register(&mut registry));
+        let metrics = Arc::new(Metrics::register(&mut registry, "quartet_operator"));
         metrics.controller_started("test", &[], count);
         let queue = Arc::new(Queue::new("test", &metrics));
         let (began, started) = (Instant::now(), Arc::<Mutex<Vec<_>>>::default());
