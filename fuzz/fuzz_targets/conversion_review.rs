@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 
 static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| {
     let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
-    let metrics = Metrics::register(&mut Registry::default());
+    let metrics = Metrics::register(&mut Registry::default(), "quartet_operator");
     Handlers::new(&kinds, 0, &metrics)
 });
 

@@ -92,7 +92,7 @@ impl WebhookServer {
                 authority: issued.cert.pem(),
             },
             certificate: Arc::new(OneCertificate(Arc::new(certified))),
-            metrics: Metrics::register(&mut registry),
+            metrics: Metrics::register(&mut registry, "quartet_operator"),
             registry,
             running: Mutex::default(),
         };

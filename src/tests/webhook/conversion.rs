@@ -85,7 +85,7 @@ fn restored(original: &Value, converted: &Value) -> Result<Value, String> {
 
 /// The answer of the endpoint to a review, without a connection.
 fn answered(review: &str) -> Value {
-    let metrics = Metrics::register(&mut Registry::default());
+    let metrics = Metrics::register(&mut Registry::default(), "quartet_operator");
     let handlers = Handlers::new(&kinds(), 0, &metrics);
     let (status, answer) = handlers.answer("/convert", review.as_bytes()).unwrap();
     assert_eq!(status, 200);

@@ -78,7 +78,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut registry = Registry::default();
-        let metrics = Metrics::register(&mut registry);
+        let metrics = Metrics::register(&mut registry, "quartet_operator");
         let handlers = Handlers::new(&kinds(), max_replicas, &metrics);
         let stop = Arc::new(Notify::new());
         let stopped = Arc::clone(&stop);

@@ -19,7 +19,7 @@ const MAX_REPLICAS: u32 = 100;
 
 static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| {
     let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
-    let metrics = Metrics::register(&mut Registry::default());
+    let metrics = Metrics::register(&mut Registry::default(), "quartet_operator");
     Handlers::new(&kinds, MAX_REPLICAS, &metrics)
 });
 
