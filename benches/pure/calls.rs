@@ -13,7 +13,11 @@ const UID: &str = "7c7b0c3e-8a7e-4d0c-9a55-0d9a5e6f1b2c";
 /// Handlers of all kinds.
 pub(crate) fn handlers() -> Handlers {
     let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
-    Handlers::new(&kinds, 1000, &Metrics::register(&mut Registry::default(), "quartet_operator"))
+    Handlers::new(
+        &kinds,
+        1000,
+        &Metrics::register(&mut Registry::default(), "quartet_operator"),
+    )
 }
 
 /// The sample of a kind in one of its versions, as the API server stores it.

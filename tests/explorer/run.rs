@@ -85,7 +85,10 @@ impl Process {
             workers: 2,
             max_concurrent_rollouts: 10,
             namespaces: BTreeSet::new(),
-            metrics: Arc::new(Metrics::register(&mut Registry::default(), "quartet_operator")),
+            metrics: Arc::new(Metrics::register(
+                &mut Registry::default(),
+                "quartet_operator",
+            )),
             clock: Arc::new(move || server.now()),
             leadership: Leadership::new(begun, may_write),
         };

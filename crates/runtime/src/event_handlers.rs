@@ -15,8 +15,8 @@ use crate::state::ReconcileStates;
 use quartet_versions::Kind;
 
 /// Delay before a step of a rollout enqueues the owner. Steps come in bursts, and only the last one
-/// counts. The end of a rollout is not delayed. See decision 0005.
-pub(super) const COALESCE: Duration = Duration::from_millis(500);
+/// counts. The end of a rollout, and a pod that fails, are not delayed. See decision 0005.
+pub(super) const COALESCE: Duration = Duration::from_secs(4);
 
 /// The queue and cache of one kind.
 #[derive(Clone)]
@@ -118,6 +118,7 @@ impl EventHandlers {
         let mut delay = Duration::ZERO;
         if let Some((old, new)) = both
             && old.is_spec_equal(new)
+            && old.is_rolling_out()
             && new.is_rolling_out()
         {
             if !new.is_current() {
@@ -142,6 +143,8 @@ impl EventHandlers {
         if both.is_some_and(|(old, new)| old.is_semantically_equal(new)) {
             return;
         }
+        let failure = |pod: Option<&CachedPod>| pod.and_then(|pod| pod.failure.clone());
+        let is_step = failure(before) == failure(after);
         for pod in [before, after].into_iter().flatten() {
             let workload = pod.workload.as_deref().and_then(of_index);
             let workload =
@@ -149,7 +152,7 @@ impl EventHandlers {
             if let Some(workload) = workload
                 && let Some(owner) = &workload.owner
             {
-                let delay = if workload.is_rolling_out() {
+                let delay = if is_step && workload.is_rolling_out() {
                     COALESCE
                 } else {
                     Duration::ZERO

@@ -102,6 +102,11 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         self.shared.state.lock().backoff.forget(key);
     }
 
+    /// The number of keys that are due and wait for a worker.
+    pub fn ready(&self) -> usize {
+        self.shared.state.lock().slots.available()
+    }
+
     /// Removes a key and its back-off: the object was deleted. A worker that has the key finishes and
     /// calls [`Queue::done`] as usual.
     pub fn remove(&self, key: &K) {

@@ -30,6 +30,7 @@ use crate::event::Recorder;
 use crate::event_handlers::QueueHandle;
 use crate::metrics::Metrics;
 use crate::object::ObjectKey;
+use crate::queue::Queue;
 use crate::state::{ReconcileState, ReconcileStates, key_of, time_until};
 use apply::apply;
 pub(crate) use apply::error::Blocker;
@@ -66,6 +67,7 @@ pub(crate) struct Reconciler {
     operator: &'static dyn Operator,
     kind: &'static Kind,
     controller: String,
+    queue: Arc<Queue<ObjectKey>>,
     resources: Arc<Store<CachedResource>>,
     states: Arc<ReconcileStates>,
     /// Resources whose reconcile begins a paced rollout, which the caches do not show yet.
@@ -94,6 +96,7 @@ impl Reconciler {
             operator,
             kind: operator.kind(),
             controller: operator.kind().controller_name(),
+            queue: Arc::clone(&handle.queue),
             resources: Arc::clone(&handle.resources),
             states: Arc::clone(&handle.states),
             begun: Mutex::default(),

@@ -23,12 +23,14 @@ const BLOCKED_RETRY: Duration = Duration::from_secs(15);
 const FREQUENT_ATTEMPTS: u32 = 5;
 /// The mean of 60 and 90 s.
 const RARE_RETRY: Duration = Duration::from_secs(75);
-/// During a rollout, a written status is soon outdated: it is written when it has not changed for this time.
-/// See decision 0005.
+/// During a rollout, a written status is soon outdated: one with other conditions is written when it has not
+/// changed for this time. See decision 0005.
 const QUIET: Duration = Duration::from_millis(500);
-/// Maximum delay of the write: within 5 s of the creation of the children, including the delay of a busy
+/// Maximum delay of that write: within 5 s of the creation of the children, including the delay of a busy
 /// queue.
 const LONGEST: Duration = Duration::from_secs(4);
+/// Delay of a status in which only counts and messages are others.
+const COUNTS: Duration = Duration::from_secs(30);
 
 /// The states of all resources of one kind.
 #[derive(Debug, Default)]
@@ -190,9 +192,10 @@ impl ReconcileState {
         });
     }
 
-    /// Records that the status differs from the stored one, with this hash of its `content`. Returns the delay
-    /// of the write, if the children are not at rest; zero if it is due.
-    pub(crate) fn status_differs(&mut self, content: u64) -> Duration {
+    /// Records that the status differs from the stored one, with this hash of its `content`, and whether in more
+    /// than counts and messages. Returns the delay of the write, if the children are not at rest; zero if it is
+    /// due.
+    pub(crate) fn status_differs(&mut self, content: u64, in_conditions: bool) -> Duration {
         let now = Instant::now();
         let since = self.pending.map_or(now, |pending| pending.since);
         let unmoved = self.pending.filter(|it| it.content == content);
@@ -202,7 +205,10 @@ impl ReconcileState {
             moved,
             content,
         });
-        let due = (since + LONGEST).min(moved + QUIET);
+        let due = match in_conditions {
+            true => (since + LONGEST).min(moved + QUIET),
+            false => since + COUNTS,
+        };
         due.saturating_duration_since(now)
     }
 

@@ -143,7 +143,8 @@ mod tests {
 
     fn shown(resources: Vec<CachedResource>) -> String {
         let mut registry = Registry::default();
-        let sources = Sources::<Arc<Store<CachedResource>>>::registered(&mut registry);
+        let own = registry.sub_registry_with_prefix("quartet_operator");
+        let sources = Sources::<Arc<Store<CachedResource>>>::registered(own);
         let store = Store::default();
         for resource in resources {
             store.applied(Arc::new(resource));

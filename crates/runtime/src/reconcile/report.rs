@@ -19,6 +19,9 @@ use quartet_http::RequestError;
 use quartet_workload::api::{Condition, Status};
 use quartet_workload::{Desired, Resource, status};
 
+/// With more resources of a kind in the work queue, it is a burst.
+const BURST: usize = 25;
+
 /// Writes the status, if it is due, and returns when to reconcile again. `finalizers` is when to remove those of an
 /// older operator again.
 ///
@@ -91,8 +94,12 @@ impl Reconciler {
             return Ok(next_change);
         }
         let content = content_of(wanted.clone());
-        let wait = self.state(resource).status_differs(content);
-        if !wait.is_zero() && !is_at_rest {
+        let in_conditions = conditions(&wanted).ne(conditions(&resource.status));
+        let is_new = wanted.observed_generation != resource.status.observed_generation;
+        let wait = self.state(resource).status_differs(content, in_conditions);
+        // In a burst, the controllers of the children are behind: the first status saves a reconcile.
+        let is_due = wait.is_zero() || is_at_rest || is_new && self.queue.ready() > BURST;
+        if !is_due {
             return Ok(next_change.into_iter().chain([wait]).min());
         }
         let next = self.state(resource).next_repair(Repaired::Status, content);
@@ -197,6 +204,13 @@ impl Reconciler {
             self.context.recorder.record(self.kind, resource, notice);
         }
     }
+}
+
+/// The conditions of ours, without times and messages.
+fn conditions(status: &Status) -> impl Iterator<Item = (&str, &str, &str, Option<i64>)> {
+    let ours = status.conditions.iter();
+    let ours = ours.filter(|it| status::TYPES.contains(&&*it.type_));
+    ours.map(|it| (&*it.type_, &*it.status, &*it.reason, it.observed_generation))
 }
 
 /// Hash of what is ours of a status, without times and messages. Replaced pods change the status, which is then

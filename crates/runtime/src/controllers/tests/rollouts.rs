@@ -41,7 +41,7 @@ fn step(ready: i64) -> Change<CachedChild> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_of_a_rollout_wakes_its_resource_after_half_a_second() {
+async fn a_step_of_a_rollout_wakes_its_resource_after_four_seconds() {
     let scene = Scene::of_web();
     let queue = Arc::clone(&scene.controller("Nginx").queue);
     let key = ObjectKey::new("ns", "web");
