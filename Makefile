@@ -276,6 +276,10 @@ explore: ## Test faults at every step, in process: PLANS=all, PLANS=100000 from 
 	  cargo test --locked --workspace --profile explore --test explorer campaign::explore -- \
 	  --exact --ignored --nocapture
 
+.PHONY: reading-order
+reading-order: ## Compare the reading order of docs/architecture.md with the files that a run executes; needs valgrind.
+	hack/reading-order.sh
+
 .PHONY: explore-mutants
 explore-mutants: ## Check that the oracles of the explorer report each bug of tests/mutants; MUTANT='blind status'.
 	hack/explore-mutants.sh $(if $(MUTANT),'$(MUTANT)')

@@ -40,6 +40,7 @@ if wanted explore; then
     stage explore 30 make explore PLANS=all
     stage explore 60 make explore PLANS=100000 SEED="$seed"
     stage explore 60 make explore-mutants
+    stage explore 10 make reading-order
 fi
 ! wanted mutants || stage mutants 300 make mutants SEED="$((seed % 1000000000))"
 ! wanted fuzz || stage fuzz 60 env FUZZ_SEED=$((seed % 2147483647)) make fuzz FUZZ_RUNS=1000000
