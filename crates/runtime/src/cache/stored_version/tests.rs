@@ -46,9 +46,8 @@ impl Server {
                     _ => (200, list("v1")),
                 };
                 let body = Body::from(body.to_string().into_bytes());
-                Ok::<_, std::convert::Infallible>(
-                    Response::builder().status(code).body(body).unwrap(),
-                )
+                let response = Response::builder().status(code).body(body);
+                Ok::<_, std::convert::Infallible>(response.unwrap())
             }
         });
         let client = Client::new(service, "default");
@@ -163,12 +162,8 @@ async fn without_an_answer_at_the_start_there_is_an_error_and_later_none() {
     let quiet = tokio::time::timeout(DISCOVERY_INTERVAL, events.next()).await;
     assert!(!matches!(quiet, Ok(Some(Ok(Event::Init)))), "{quiet:?}");
     server.set(Hub::Stored);
-    loop {
-        // Watches without events time out, which is an error and restarts them.
-        if let Some(Ok(Event::InitDone)) = events.next().await {
-            break;
-        }
-    }
+    // Watches without events time out, which is an error and restarts them.
+    while !matches!(events.next().await, Some(Ok(Event::InitDone))) {}
 }
 
 #[test]
