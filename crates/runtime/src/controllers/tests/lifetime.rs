@@ -1,13 +1,11 @@
 //! The start and the stop of all controllers, and of a standby.
 
-use std::convert::Infallible;
 use std::future::{pending, ready};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use http::{Method, Request, Response};
-use kube::client::Body;
 use serde_json::json;
+use testkit::scripted;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -83,14 +81,11 @@ fn was_written(asked: &Asked) -> bool {
 fn api_server(patch_time: Duration, absent: &'static str) -> (kube::Client, Arc<Asked>) {
     let asked = Arc::<Asked>::default();
     let log = Arc::clone(&asked);
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let log = Arc::clone(&log);
+    let client = scripted(move |line, _| {
+        log.lock().unwrap().push(line.clone());
         async move {
-            let uri = request.uri().clone();
-            let line = format!("{} {uri}", request.method());
-            log.lock().unwrap().push(line);
-            let query = uri.query().unwrap_or_default();
-            let plural = uri.path().rsplit('/').next().unwrap_or_default();
+            let (path, query) = line.split_once('?').unwrap_or((&line, ""));
+            let plural = path.rsplit('/').next().unwrap_or_default();
             if query.contains("watch=true") {
                 return pending().await;
             }
@@ -102,25 +97,25 @@ fn api_server(patch_time: Duration, absent: &'static str) -> (kube::Client, Arc<
             let is_absent = plural == absent
                 || matches!(plural, "v1" | "v2")
                 || query.contains(&format!("metadata.name%3D{absent}&"));
-            let code = match *request.method() {
-                Method::PATCH => 403,
-                _ if is_absent => 404,
-                _ => 200,
+            let failure = |code: u16| {
+                let status =
+                    json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"});
+                (code, status)
             };
-            let body = match code {
-                200 => {
-                    json!({"kind": "List", "metadata": {"resourceVersion": "5"}, "items": items})
-                }
-                _ => json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"}),
-            };
-            if request.method() == Method::PATCH {
+            if line.starts_with("PATCH") {
                 sleep(patch_time).await;
+                return failure(403);
             }
-            let body = Body::from(body.to_string().into_bytes());
-            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+            match is_absent {
+                true => failure(404),
+                false => (
+                    200,
+                    json!({"kind": "List", "metadata": {"resourceVersion": "5"}, "items": items}),
+                ),
+            }
         }
     });
-    (kube::Client::new(service, "default"), asked)
+    (client, asked)
 }
 
 fn options(client: kube::Client) -> Options {
