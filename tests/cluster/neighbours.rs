@@ -325,7 +325,8 @@ async fn conditions_of_other_controllers_stay() {
     env.api.apply(&path, &applied).await.expect("applied");
     let read = env.get(NGINX, "web").await.expect("it");
     let all = read["status"]["conditions"].as_array().expect("a list");
-    let status = json!({"status": {"conditions": [&[theirs("Scanned")], &all[..]].concat()}});
+    let all = [&[theirs("Scanned")], &all[..]].concat();
+    let status = json!({"status": {"conditions": all}});
     env.patch_status(NGINX, "web", status).await;
 
     let has =

@@ -135,8 +135,9 @@ fn the_pods_restart_when_their_files_change_and_not_otherwise() {
     assert_eq!(pods["containers"][0]["volumeMounts"], mounts);
     let volumes = json!([{"name": "config", "configMap": {"name": "safe-config"}}]);
     assert_eq!(pods["volumes"], volumes);
-    let files = &body(&keeper(Some(8)), CONFIG_MAP)["data"];
-    assert_eq!(*files, json!({"keeper.conf": "memory 8\n"}));
+    let children = keeper(Some(8));
+    let files = json!({"keeper.conf": "memory 8\n"});
+    assert_eq!(body(&children, CONFIG_MAP)["data"], files);
 }
 
 #[test]

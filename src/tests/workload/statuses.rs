@@ -266,7 +266,7 @@ fn children_are_at_rest_once_all_counts_agree_with_the_pods_that_are_known() {
     }
     for change in [
         |workload: &mut ObservedWorkload| (workload.ready, workload.available) = (2, 2),
-        |workload| workload.generation = 2,
+        |workload: &mut ObservedWorkload| workload.generation = 2,
     ] {
         let mut observed = at_rest(3);
         change(observed.workload.as_mut().expect("there is one"));
