@@ -32,8 +32,9 @@ fn an_object_without_metadata_does_not_break_the_list_it_is_in() {
 
 #[test]
 fn an_object_in_a_watch_has_its_identity_and_nothing_else_of_the_metadata() {
-    let event = json!({"type": "MODIFIED", "object": object("b", json!(null))});
-    let event: WatchEvent<Received> = serde_json::from_str(&event.to_string()).unwrap();
+    let event = object("b", json!(null));
+    let event = format!(r#"{{"type":"MODIFIED","object":{event}}}"#);
+    let event: WatchEvent<Received> = serde_json::from_str(&event).unwrap();
     let WatchEvent::Modified(received) = event else {
         panic!("{event:?}")
     };
