@@ -27,9 +27,8 @@ fn rendered(arguments: &[&str]) -> Vec<Value> {
 
 #[test]
 fn the_validators_of_operator_sdk_and_opm_report_nothing() {
-    let run = Command::new(repository().join("hack/bundle-validate.sh"))
-        .output()
-        .expect("hack/bundle-validate.sh runs");
+    let script = repository().join("hack/bundle-validate.sh");
+    let run = Command::new(script).output().expect("it runs");
     let said = String::from_utf8_lossy(&run.stderr);
     println!("{said}");
     assert!(run.status.success(), "{said}");
@@ -38,14 +37,10 @@ fn the_validators_of_operator_sdk_and_opm_report_nothing() {
 #[test]
 fn the_bundle_in_the_catalog_is_what_opm_renders_of_the_folder() {
     let catalog = rendered(&["catalog"]);
-    let schema = |blob: &&Value, schema: &str| blob["schema"] == schema;
-    let bundles: Vec<_> = catalog
-        .iter()
-        .filter(|it| schema(it, "olm.bundle"))
-        .collect();
+    let of = |schema: &'static str| catalog.iter().filter(move |it| it["schema"] == schema);
     let version = env!("CARGO_PKG_VERSION");
     let name = format!("quartet-operator.v{version}");
-    let ours = bundles.iter().find(|it| it["name"] == name.as_str());
+    let ours = of("olm.bundle").find(|it| it["name"] == name.as_str());
     let ours = ours.expect("this version's bundle");
 
     let image = ours["image"].as_str().expect("an image");
@@ -55,16 +50,11 @@ fn the_bundle_in_the_catalog_is_what_opm_renders_of_the_folder() {
         "--migrate-level=bundle-object-to-csv-metadata",
         &format!("--alpha-image-ref-template={template}"),
     ]);
-    assert_eq!([(*ours).clone()].as_slice(), theirs.as_slice());
+    assert_eq!(std::slice::from_ref(ours), theirs);
 
-    let channels: Vec<_> = catalog
-        .iter()
-        .filter(|it| schema(it, "olm.channel"))
-        .collect();
-    let names: Vec<_> = channels.iter().map(|it| it["name"].as_str()).collect();
+    let names: Vec<_> = of("olm.channel").map(|it| it["name"].as_str()).collect();
     assert_eq!(names, [Some("candidate")]);
-    let packages = catalog.iter().filter(|it| schema(it, "olm.package"));
-    for package in packages {
+    for package in of("olm.package") {
         assert_eq!(package["defaultChannel"], "candidate");
         assert_eq!(package["icon"]["mediatype"], "image/svg+xml");
     }
@@ -134,10 +124,8 @@ fn an_image_without_a_digest_is_an_error_and_nothing_is_written() {
         &format!("BUNDLE_DIR={}", folder.display()),
     ]);
     assert!(!made);
-    assert!(
-        said.contains("digest of 127.0.0.1:1/nobody/listens:v1"),
-        "{said}"
-    );
+    let expected = "digest of 127.0.0.1:1/nobody/listens:v1";
+    assert!(said.contains(expected), "{said}");
     assert!(!folder.exists());
 }
 
@@ -145,9 +133,8 @@ fn an_image_without_a_digest_is_an_error_and_nothing_is_written() {
 fn make_strict(schema: &mut Value) {
     if let Value::Object(members) = schema {
         if members.contains_key("properties") {
-            members
-                .entry("additionalProperties")
-                .or_insert(Value::Bool(false));
+            let others = members.entry("additionalProperties");
+            others.or_insert(Value::Bool(false));
         }
         members.values_mut().for_each(make_strict);
     }
@@ -165,10 +152,8 @@ fn conforms(schemas: &Path, object: &Value) -> (bool, String) {
         .output()
         .expect("kubeconform runs");
     let said = [run.stdout, run.stderr].concat();
-    (
-        run.status.success(),
-        String::from_utf8_lossy(&said).into_owned(),
-    )
+    let said = String::from_utf8_lossy(&said).into_owned();
+    (run.status.success(), said)
 }
 
 #[test]
@@ -178,9 +163,8 @@ fn kubeconform_accepts_the_samples_and_no_misspelt_field_or_negative_number() {
         let crd = serde_json::to_value(packaging::both_versions(kind)).expect("JSON");
         for version in [&kind.spoke, &kind.hub] {
             let versions = crd["spec"]["versions"].as_array().expect("versions");
-            let mut served = versions.iter().filter(|it| it["name"] == version.name);
-            let mut schema =
-                served.next().expect("the version")["schema"]["openAPIV3Schema"].clone();
+            let served = versions.iter().find(|it| it["name"] == version.name);
+            let mut schema = served.expect("it")["schema"]["openAPIV3Schema"].clone();
             make_strict(&mut schema);
             let (kind_name, name) = (kind.kind.to_lowercase(), version.name);
             let file = schemas.join(format!("{}_{kind_name}_{name}.json", kind.group));
@@ -195,10 +179,7 @@ fn kubeconform_accepts_the_samples_and_no_misspelt_field_or_negative_number() {
             let (original, _) = kind.spoke.pods.blamed(&Value::Null);
             let original = original.strip_prefix("spec.").expect("a field of the spec");
             let is_hub = version.name == kind.hub.name;
-            for field in [Some("sizze"), is_hub.then_some(original)]
-                .into_iter()
-                .flatten()
-            {
+            for field in ["sizze"].into_iter().chain(is_hub.then_some(original)) {
                 let mut misspelt = sample.clone();
                 misspelt["spec"][field] = json!(1);
                 let (accepted, said) = conforms(&schemas, &misspelt);

@@ -128,10 +128,7 @@ mod tests {
     #[test]
     fn the_entry_of_the_one_who_made_the_child_becomes_ours_and_no_other_is_touched() {
         let patch = patch(&child(), "ours", "owner").expect("there is such an entry");
-        let entries = patch
-            .pointer("/2/value")
-            .and_then(Value::as_array)
-            .expect("entries");
+        let entries = patch.pointer("/2/value").expect("entries");
         assert_eq!(entries[0], child()["metadata"]["managedFields"][0]);
         assert_eq!(entries[1]["manager"], "ours");
         assert_eq!(entries[1]["operation"], "Apply");

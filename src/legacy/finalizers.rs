@@ -81,33 +81,23 @@ mod tests {
 
     #[test]
     fn a_number_that_cannot_be_written_waits_for_the_user_or_goes_with_the_resource() {
-        for number in [
-            json!(-5),
-            json!(i64::from(i32::MAX) + 1),
-            json!("3"),
-            Value::Null,
-        ] {
+        let beyond = json!(i64::from(i32::MAX) + 1);
+        for number in [json!(-5), beyond, json!("3"), Value::Null] {
             for (version, field) in [(&KIND.spoke, "size"), (&KIND.hub, "replicas")] {
                 let spec = || json!({field: number});
                 assert_eq!(operations(version, spec(), false), None);
                 let found = operations(version, spec(), true).expect("a patch");
                 let path = format!("/spec/{field}");
-                assert_eq!(
-                    found.as_array().expect("operations")[3..],
-                    [
-                        json!({"op": "test", "path": path, "value": number}),
-                        json!({"op": "replace", "path": path, "value": 0}),
-                    ]
-                );
+                let expected = [
+                    json!({"op": "test", "path": path, "value": number}),
+                    json!({"op": "replace", "path": path, "value": 0}),
+                ];
+                assert_eq!(found.as_array().expect("operations")[3..], expected);
             }
         }
         // A missing number is not valid, and a valid one is not changed.
-        for spec in [
-            json!({}),
-            json!({"size": 0}),
-            json!({"size": i32::MAX}),
-            Value::Null,
-        ] {
+        let most = json!({"size": i32::MAX});
+        for spec in [json!({}), json!({"size": 0}), most, Value::Null] {
             let found = operations(&KIND.spoke, spec, true).expect("a patch");
             assert_eq!(found.as_array().map(Vec::len), Some(3));
         }

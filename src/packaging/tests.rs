@@ -21,10 +21,8 @@ use crate::names::{
 use super::{both_versions, kinds, original_only, project, sample, transition};
 
 fn release() -> Release {
-    release_of(
-        env!("CARGO_PKG_VERSION"),
-        include_str!("../../CHANGELOG.md"),
-    )
+    let changelog = include_str!("../../CHANGELOG.md");
+    release_of(env!("CARGO_PKG_VERSION"), changelog)
 }
 
 fn release_of(version: &str, changelog: &str) -> Release {
@@ -57,9 +55,8 @@ fn the_committed_manifests_are_those_that_the_types_give() {
 #[test]
 fn the_rights_of_self_managed_certificates_name_what_the_manager_writes() {
     let files = files();
-    let crds = kinds()
-        .into_iter()
-        .map(|kind| ("registration", kind.crd_name()));
+    let kinds = kinds().into_iter();
+    let crds = kinds.map(|kind| ("registration", kind.crd_name()));
     let others = [
         ("registration", WEBHOOK_CONFIGURATION.to_owned()),
         ("certificate", WEBHOOK_SECRET.to_owned()),
@@ -67,10 +64,8 @@ fn the_rights_of_self_managed_certificates_name_what_the_manager_writes() {
     for (role, name) in crds.chain(others) {
         let path = format!("config/rbac-self-managed/webhook_{role}_role.yaml");
         let role = &files[Path::new(&path)];
-        assert!(
-            role.contains(&format!("  resourceNames:\n  - {name}\n")),
-            "{role}"
-        );
+        let names = format!("  resourceNames:\n  - {name}\n");
+        assert!(role.contains(&names), "{role}");
     }
 }
 
@@ -79,36 +74,29 @@ fn the_rights_of_self_managed_certificates_name_what_the_manager_writes() {
 #[test]
 fn the_generated_folders_hold_no_file_that_nothing_generates() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let generated: BTreeSet<PathBuf> = files().into_keys().collect();
-    let earlier: BTreeSet<PathBuf> = release()
-        .earlier
-        .iter()
-        .map(|version| format!("catalog/quartet-operator/quartet-operator.v{version}.yaml").into())
-        .collect();
+    let mut known: BTreeSet<PathBuf> = files().into_keys().collect();
+    for version in release().earlier {
+        known.insert(format!("catalog/quartet-operator/quartet-operator.v{version}.yaml").into());
+    }
     // Hand-written, one for each version of each kind.
-    let samples: BTreeSet<PathBuf> = kinds()
-        .into_iter()
-        .flat_map(|kind| [&kind.spoke, &kind.hub].map(|version| sample_file(kind, version)))
-        .map(|file| Path::new("config/samples").join(file))
-        .collect();
+    for kind in kinds() {
+        let files = [&kind.spoke, &kind.hub].map(|version| sample_file(kind, version));
+        known.extend(files.map(|file| Path::new("config/samples").join(file)));
+    }
     // Hand-written, too; a test of `tests/cluster` applies each.
     let features = Path::new("config/samples/features");
-    let mut folders = ["config", "bundle", "catalog", "dist"]
-        .map(PathBuf::from)
-        .to_vec();
+    let mut folders = Vec::from(["config", "bundle", "catalog", "dist"].map(PathBuf::from));
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(root.join(&folder)).unwrap() {
             let path = folder.join(entry.unwrap().file_name());
             if root.join(&path).is_dir() {
                 folders.push(path);
             } else {
-                let known = [&generated, &earlier, &samples]
-                    .iter()
-                    .any(|known| known.contains(&path));
+                let is_known = known.contains(&path) || folder == features;
+                let is_expected = is_known || is_named(root, &path);
                 assert!(
-                    known || is_named(root, &path) || folder == features,
-                    "{} is neither generated nor named by a kustomization",
-                    path.display()
+                    is_expected,
+                    "{path:?} is neither generated nor named by a kustomization"
                 );
             }
         }
@@ -133,49 +121,39 @@ fn is_named(root: &Path, path: &Path) -> bool {
 #[test]
 fn bounds_are_written_as_whole_numbers() {
     for (path, text) in files() {
-        if !path.starts_with("config") {
-            continue;
+        let is_fraction = |line: &&str| {
+            let value = line.rsplit(' ').next().unwrap_or_default();
+            let is_bound = line.contains("imum: ");
+            (is_bound && value.parse::<i64>().is_err())
+                || (value.ends_with(".0") && value.parse::<f64>().is_ok())
+        };
+        if path.starts_with("config") {
+            let found: Vec<_> = text.lines().filter(is_fraction).collect();
+            assert!(found.is_empty(), "{path:?}: {found:?}");
         }
-        let floats: Vec<_> = text
-            .lines()
-            .filter(|line| {
-                line.contains("imum: ") && !line.ends_with(|last: char| last.is_ascii_digit())
-            })
-            .collect();
-        assert!(floats.is_empty(), "{}: {floats:?}", path.display());
-        let whole = text.lines().filter(|line| {
-            let value = line.rsplit([' ']).next().unwrap_or_default();
-            value.parse::<f64>().is_ok() && value.ends_with(".0")
-        });
-        assert_eq!(whole.collect::<Vec<_>>(), [""; 0], "{}", path.display());
     }
 }
 
 #[test]
 fn the_samples_of_the_old_versions_are_those_that_users_know() {
-    let samples: Vec<Value> = kinds()
-        .iter()
+    let kinds = kinds().into_iter();
+    let samples: Vec<Value> = kinds
         .map(|kind| sample(kind, &kind.spoke).unwrap())
         .collect();
-    let known = [
+    // The original sample's image is nginx:1.17.1.
+    let elastic_web = json!({
+        "image": "docker.io/library/nginx:1.28.3-alpine",
+        "port": 30003, "singlePodsQPS": 800, "totalQPS": 2400,
+    });
+    for (name, spec) in [
         ("memcached-sample", json!({"size": 3})),
         ("nginx-sample", json!({"count": 3})),
-        (
-            "elasticweb-sample",
-            // The original sample's image is nginx:1.17.1.
-            json!({
-                "image": "docker.io/library/nginx:1.28.3-alpine",
-                "port": 30003, "singlePodsQPS": 800, "totalQPS": 2400,
-            }),
-        ),
+        ("elasticweb-sample", elastic_web),
         ("helloworld-sample", json!({"size": 2})),
-    ];
-    for (name, spec) in known {
-        let sample = samples
-            .iter()
-            .find(|sample| sample["metadata"]["name"] == json!(name))
-            .unwrap();
-        assert_eq!(sample["spec"], spec);
+    ] {
+        let mut samples = samples.iter();
+        let sample = samples.find(|sample| sample["metadata"]["name"] == name);
+        assert_eq!(sample.unwrap()["spec"], spec);
     }
 }
 
@@ -183,21 +161,14 @@ fn the_samples_of_the_old_versions_are_those_that_users_know() {
 fn the_crd_with_both_versions_is_converted_by_our_webhook_and_never_by_pruning() {
     for kind in kinds() {
         let conversion = serde_json::to_value(both_versions(kind).spec.conversion).unwrap();
-        assert_eq!(
-            conversion,
-            json!({
-                "strategy": "Webhook",
-                "webhook": {
-                    "clientConfig": {"service": {
-                        "name": "quartet-operator-controller-manager-service",
-                        "namespace": "quartet-operator-system",
-                        "path": "/convert",
-                        "port": 443,
-                    }},
-                    "conversionReviewVersions": ["v1"],
-                },
-            })
-        );
+        let service = json!({
+            "name": "quartet-operator-controller-manager-service",
+            "namespace": "quartet-operator-system", "path": "/convert", "port": 443,
+        });
+        let client = json!({"service": service});
+        let webhook = json!({"clientConfig": client, "conversionReviewVersions": ["v1"]});
+        let expected = json!({"strategy": "Webhook", "webhook": webhook});
+        assert_eq!(conversion, expected);
         assert_eq!(original_only(kind).spec.conversion, None);
     }
 }
@@ -221,11 +192,8 @@ fn each_version_of_each_kind_has_a_webhook_that_is_asked_about_it_alone() {
         assert!(groups.contains(group.as_str()), "{group}");
         let resources = rule.resources.as_ref().unwrap();
         // With status updates in its rules, an unavailable webhook would stop the reconcilers.
-        assert!(
-            !resources
-                .iter()
-                .any(|resource| resource.contains("status") || resource.contains('*'))
-        );
+        let is_wide = |it: &String| it.contains("status") || it.contains('*');
+        assert!(!resources.iter().any(is_wide), "{resources:?}");
         assert_eq!(rule.operations.as_ref().unwrap(), &["CREATE", "UPDATE"]);
         assert_eq!(webhook.match_policy.as_deref(), Some("Exact"));
         assert_eq!(webhook.failure_policy.as_deref(), Some("Fail"));

@@ -8,9 +8,9 @@ use futures::StreamExt;
 use quartet_runtime::cache::informer::WATCH_SECONDS;
 use serde_json::{Value, json};
 
-use testkit::sum;
 use testkit::{
     DEADLINE, ELASTIC_WEB, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX, Request, TestEnv, is_ready,
+    sum,
 };
 
 const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
@@ -74,10 +74,8 @@ fn slow_statuses(requests: &[&Request]) -> usize {
         let refreshes = usize::try_from(took.as_secs() / REFRESH.as_secs()).expect("few");
         let is_status = |request: &&&Request| request.resource.ends_with("/status");
         let statuses = requests.iter().filter(is_status).count();
-        assert!(
-            statuses <= 3 + refreshes,
-            "{resource:?} has {statuses} statuses within {took:?}"
-        );
+        let are_few = statuses <= 3 + refreshes;
+        assert!(are_few, "{resource:?}: {statuses} statuses in {took:?}");
         refreshes
     });
     slow.sum()
@@ -96,10 +94,8 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_when_idle() {
         let (env, object) = (&env, kind.object(&name(pods, number), spec));
         async move { env.apply(&object).await.expect("applied") }
     });
-    futures::stream::iter(creations)
-        .buffer_unordered(AT_ONCE)
-        .collect::<Vec<_>>()
-        .await;
+    let created = futures::stream::iter(creations).buffer_unordered(AT_ONCE);
+    created.collect::<Vec<_>>().await;
     println!("200 resources were created within {:?}", started.elapsed());
     for kind in KINDS {
         loop {
@@ -118,19 +114,21 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_when_idle() {
     let mut all_slow = 0;
     for (pods, promised) in PROMISED {
         let prefix = format!("pods-{pods}-");
-        let of_these: Vec<_> = settled
-            .iter()
-            .filter(|request| request.name.starts_with(&prefix))
-            .collect();
-        let services = of_these
-            .iter()
-            .filter(|request| request.resource == "services")
-            .count();
+        let mut of_these: Vec<_> = settled.iter().collect();
+        of_these.retain(|request| request.name.starts_with(&prefix));
+        let of = |resource: &str| {
+            let requests = of_these
+                .iter()
+                .filter(|request| request.resource == resource);
+            requests.count()
+        };
+        let (services, applies) = (of("services"), of("deployments"));
+        let expected = EACH / KINDS.len();
         assert_eq!(
-            services,
-            EACH / KINDS.len(),
+            services, expected,
             "one apply for each ElasticWeb's Service"
         );
+        assert_eq!(applies, EACH, "one apply for each Deployment");
         let each = (of_these.len() - services) as f64 / EACH as f64;
         let counts = by_kind_of_request(&of_these);
         let slow = slow_statuses(&of_these);
@@ -142,11 +140,6 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_when_idle() {
         );
         let most = promised + slow;
         assert!(each <= most, "{each} > {most}: {counts:#?}");
-        let applies = of_these
-            .iter()
-            .filter(|request| request.resource == "deployments")
-            .count();
-        assert_eq!(applies, EACH, "one apply for each Deployment");
     }
     let statuses = status_writes(&env);
     assert_eq!(statuses.len(), 2 * EACH);
@@ -163,10 +156,8 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_when_idle() {
     let reconciles = sum(&metrics, "controller_runtime_reconcile_total", &[]);
     let (each, slow) = (2 * EACH, all_slow as f64);
     println!("{reconciles} reconciles for {each} resources, {slow} of them for slow children");
-    assert!(
-        reconciles <= RECONCILES * each as f64 + slow,
-        "{reconciles} reconciles"
-    );
+    let most = RECONCILES * each as f64 + slow;
+    assert!(reconciles <= most, "{reconciles} reconciles");
     for request in &settled {
         let is_write_of_ours = request.verb == "patch"
             && (matches!(request.resource.as_str(), "deployments" | "services")
@@ -179,9 +170,8 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_when_idle() {
     let before = env.all_requests().len();
     tokio::time::sleep(QUIET).await;
     let after = env.all_requests().split_off(before);
-    let (watches, others): (Vec<_>, Vec<_>) = after
-        .into_iter()
-        .partition(|request| request.verb == "watch");
+    let is_watch = |request: &Request| request.verb == "watch";
+    let (watches, others): (Vec<_>, Vec<_>) = after.into_iter().partition(is_watch);
     assert!(others.is_empty(), "requests of an idle manager: {others:?}");
     let renewals = QUIET.as_secs().div_ceil(u64::from(WATCH_SECONDS));
     for (what, count) in by_kind_of_request(&watches.iter().collect::<Vec<_>>()) {

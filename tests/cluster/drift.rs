@@ -54,11 +54,8 @@ async fn edits_of_a_deployment_and_of_a_service_are_reverted() {
             let [kind, path, other] = words[..] else {
                 panic!("{edit}")
             };
-            let kind = if kind == SERVICE.kind {
-                SERVICE
-            } else {
-                DEPLOYMENT
-            };
+            let mut kinds = [SERVICE, DEPLOYMENT].into_iter();
+            let kind = kinds.find(|it| it.kind == kind).expect(edit);
             let other: Value = serde_json::from_str(other).expect("JSON");
             let child = env.get(kind, &name).await.expect("the child");
             let before = child.pointer(path).expect(path).clone();
@@ -80,10 +77,8 @@ async fn fault_08_deleted_children_are_recreated() {
     for kind in [DEPLOYMENT, SERVICE] {
         let before = env.get(kind, "web").await.expect("the child")["metadata"]["uid"].clone();
         env.delete(kind, "web").await;
-        env.until(kind, "web", "made anew", |child| {
-            child["metadata"]["uid"] != before
-        })
-        .await;
+        let is_new = |child: &Value| child["metadata"]["uid"] != before;
+        env.until(kind, "web", "made anew", is_new).await;
     }
     env.until_ready(ELASTIC_WEB, "web").await;
 }

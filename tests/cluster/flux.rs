@@ -15,42 +15,36 @@ const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
 /// One object of each kind, as a repository has it: in the original version, or in the new one, with labels.
 fn folder(namespace: &str, is_new: bool, label: &str) -> Vec<Value> {
     let specs = match is_new {
-        false => [
-            ("v1alpha1", json!({"size": 2})),
-            ("v1alpha1", json!({"count": 2})),
-            (
-                "v1",
-                json!({"image": "nginx:1", "port": 30110, "singlePodsQPS": 10, "totalQPS": 20}),
-            ),
-            ("v1alpha1", json!({"size": 2})),
-        ],
-        true => [
-            (
-                "v1",
-                json!({"replicas": 1, "memory": 128, "service": {"enabled": true}}),
-            ),
-            ("v1", json!({"replicas": 1, "service": {}})),
-            (
-                "v2",
-                json!({
-                    "image": "nginx:1", "service": {"nodePort": 30110},
-                    "capacity": {"perPodQPS": 10, "targetQPS": 10},
-                }),
-            ),
-            (
-                "v1",
-                json!({"replicas": 1, "scheduling": {"tolerations": [{"operator": "Exists"}]}}),
-            ),
-        ],
+        false => json!([
+            {"size": 2},
+            {"count": 2},
+            {"image": "nginx:1", "port": 30110, "singlePodsQPS": 10, "totalQPS": 20},
+            {"size": 2},
+        ]),
+        true => json!([
+            {"replicas": 1, "memory": 128, "service": {"enabled": true}},
+            {"replicas": 1, "service": {}},
+            {
+                "image": "nginx:1", "service": {"nodePort": 30110},
+                "capacity": {"perPodQPS": 10, "targetQPS": 10},
+            },
+            {"replicas": 1, "scheduling": {"tolerations": [{"operator": "Exists"}]}},
+        ]),
     };
-    let object = |(kind, (version, spec)): (Kind, (&str, Value))| {
-        let mut object = kind.object(kind.plural, spec);
-        let group = kind.api_version.split('/').next().unwrap_or_default();
+    let object = |(kind, spec): (Kind, &Value)| {
+        let mut object = kind.object(kind.plural, spec.clone());
+        let (group, original) = kind.api_version.split_once('/').expect("a group");
+        let version = match (is_new, kind.kind) {
+            (false, _) => original,
+            (true, "ElasticWeb") => "v2",
+            (true, _) => "v1",
+        };
         object["apiVersion"] = json!(format!("{group}/{version}"));
         object["metadata"]["namespace"] = json!(namespace);
         object["metadata"]["labels"] = json!({"app": label});
         object
     };
+    let specs = specs.as_array().expect("a list");
     KINDS.into_iter().zip(specs).map(object).collect()
 }
 
@@ -66,9 +60,8 @@ fn flux(env: &TestEnv, command: &str, objects: &[Value]) -> (bool, String) {
         .expect("flux starts");
     let objects: Vec<String> = objects.iter().map(Value::to_string).collect();
     let mut input = child.stdin.take().expect("a pipe");
-    input
-        .write_all(objects.join("\n---\n").as_bytes())
-        .expect("read");
+    let written = input.write_all(objects.join("\n---\n").as_bytes());
+    written.expect("read");
     drop(input);
     let output = child.wait_with_output().expect("flux ends");
     let text = [output.stdout, output.stderr].concat();
@@ -95,13 +88,9 @@ async fn flux_applies_waits_finds_drift_changes_versions_and_prunes() {
     all_are(&env, "apply", &new, "unchanged");
 
     // What somebody changed by hand is found and put right.
-    env.patch(
-        HELLO_WORLD,
-        HELLO_WORLD.plural,
-        json!({"spec": {"size": 3}}),
-    )
-    .await
-    .expect("changed");
+    let patch = json!({"spec": {"size": 3}});
+    let changed = env.patch(HELLO_WORLD, HELLO_WORLD.plural, patch);
+    changed.await.expect("changed");
     let (succeeded, found) = flux(&env, "diff", &new);
     assert!(succeeded && found.contains("HelloWorld") && found.contains("configured"));
     let (succeeded, _) = flux(&env, "apply", &new);
@@ -142,11 +131,8 @@ fn health(env: &TestEnv, object: Value) -> (String, String) {
     let [kstatus, argo] = ["status", &health].map(|command| {
         let (succeeded, said) = flux(env, command, std::slice::from_ref(&object));
         assert!(succeeded, "{said}");
-        said.trim()
-            .rsplit(' ')
-            .next()
-            .unwrap_or_default()
-            .to_owned()
+        let word = said.trim().rsplit(' ').next();
+        word.unwrap_or_default().to_owned()
     });
     std::fs::remove_file(file).expect("removed");
     (kstatus, argo)
@@ -158,13 +144,9 @@ async fn health_checks_say_what_the_conditions_say() {
     let is = |(kstatus, argo): (String, String), wanted: [&str; 2]| {
         assert_eq!([&*kstatus, &*argo], wanted);
     };
-    let created = env
-        .apply(&MEMCACHED.object("done", json!({"size": 1})))
-        .await;
-    is(
-        health(&env, created.expect("applied")),
-        ["InProgress", "Progressing"],
-    );
+    let done = MEMCACHED.object("done", json!({"size": 1}));
+    let created = env.apply(&done).await.expect("applied");
+    is(health(&env, created), ["InProgress", "Progressing"]);
 
     // A child of that name is another's.
     let theirs = json!({
@@ -206,7 +188,6 @@ async fn health_checks_say_what_the_conditions_say() {
     let leaving = env.get(MEMCACHED, "leaving").await.expect("it");
     assert_eq!(health(&env, leaving).0, "Terminating");
     let released = json!({"metadata": {"finalizers": null}});
-    env.patch(MEMCACHED, "leaving", released)
-        .await
-        .expect("released");
+    let released = env.patch(MEMCACHED, "leaving", released);
+    released.await.expect("released");
 }

@@ -14,15 +14,11 @@ fn elastic_web(port: i32, single: i32, total: i32) -> Value {
 #[tokio::test]
 async fn a_resource_of_each_kind_becomes_a_running_deployment_and_reports_it() {
     let env = TestEnv::start("create").await;
+    let web = elastic_web(30001, 800, 2400);
     let samples: [(Kind, &str, Value, i64); 4] = [
         (MEMCACHED, "memcached-sample", json!({"size": 3}), 3),
         (NGINX, "nginx-sample", json!({"count": 3}), 3),
-        (
-            ELASTIC_WEB,
-            "elasticweb-sample",
-            elastic_web(30001, 800, 2400),
-            3,
-        ),
+        (ELASTIC_WEB, "elasticweb-sample", web, 3),
         (HELLO_WORLD, "helloworld-sample", json!({"size": 2}), 2),
     ];
     for (kind, name, spec, _) in &samples {
@@ -33,23 +29,17 @@ async fn a_resource_of_each_kind_becomes_a_running_deployment_and_reports_it() {
         assert_eq!(resource["status"]["readyReplicas"], pods);
         let nodes = resource["status"]["nodes"].as_array().expect("nodes");
         assert_eq!(nodes.len() as i64, pods, "the status lists every pod");
-        assert!(
-            nodes.is_sorted_by_key(|node| node.as_str()),
-            "fault 21: sorted"
-        );
-        let deployment = env
-            .get(DEPLOYMENT, name)
-            .await
-            .expect("the child carries the resource's name");
+        let is_sorted = nodes.is_sorted_by_key(|node| node.as_str());
+        assert!(is_sorted, "fault 21: {nodes:?}");
+        let deployment = env.get(DEPLOYMENT, name).await;
+        let deployment = deployment.expect("the child carries the resource's name");
         assert_eq!(deployment["status"]["availableReplicas"], pods);
         let owner = &deployment["metadata"]["ownerReferences"][0];
         assert_eq!(owner["uid"], resource["metadata"]["uid"]);
         let found = (&owner["controller"], &owner["blockOwnerDeletion"]);
         assert_eq!(found, (&json!(true), &json!(true)));
-        assert!(
-            resource["metadata"]["finalizers"].is_null(),
-            "fault 33: no finalizer"
-        );
+        let finalizers = &resource["metadata"]["finalizers"];
+        assert!(finalizers.is_null(), "fault 33: {finalizers}");
         let service = env.get(SERVICE, name).await;
         let expected = kind.kind == "ElasticWeb";
         assert_eq!(service.is_some(), expected, "only ElasticWeb has a Service");
@@ -63,19 +53,13 @@ async fn fault_09_a_changed_image_and_port_reach_the_children() {
     let cluster_ip = env.get(SERVICE, "web").await.expect("a Service")["spec"]["clusterIP"].clone();
     let patch = json!({"spec": {"image": "nginx:1.28", "port": 30063}});
     changes::patch(&env, ELASTIC_WEB, "web", patch).await;
-    env.until(DEPLOYMENT, "web", "runs the new image", |deployment| {
-        deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.28"
-    })
-    .await;
-    let service = env
-        .until(SERVICE, "web", "has the new port", |service| {
-            service["spec"]["ports"][0]["nodePort"] == 30063
-        })
-        .await;
-    assert_eq!(
-        service["spec"]["clusterIP"], cluster_ip,
-        "fault 14: patched, not replaced"
-    );
+    let runs_it =
+        |it: &Value| it["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.28";
+    env.until(DEPLOYMENT, "web", "new image", runs_it).await;
+    let has_it = |it: &Value| it["spec"]["ports"][0]["nodePort"] == 30063;
+    let service = env.until(SERVICE, "web", "new port", has_it).await;
+    let found = &service["spec"]["clusterIP"];
+    assert_eq!(*found, cluster_ip, "fault 14: patched, not replaced");
     assert_eq!(service["spec"]["ports"].as_array().map(Vec::len), Some(1));
     env.until_ready(ELASTIC_WEB, "web").await;
 }
@@ -90,15 +74,10 @@ async fn deleting_a_resource_deletes_its_children_and_none_is_created_meanwhile(
     env.until_gone(ELASTIC_WEB, "web").await;
     env.until_gone(DEPLOYMENT, "web").await;
     env.until_gone(SERVICE, "web").await;
-    let applies = env
-        .requests()
-        .iter()
-        .filter(|request| request.resource == "deployments")
-        .count();
-    assert_eq!(
-        applies, 1,
-        "fault 49: no child is created while its owner is being deleted"
-    );
+    // Fault 49: no child is created while its owner is being deleted.
+    let mut requests = env.requests();
+    requests.retain(|request| request.resource == "deployments");
+    assert_eq!(requests.len(), 1, "{requests:?}");
 }
 
 #[tokio::test]
@@ -112,14 +91,8 @@ async fn fault_50_a_deleted_namespace_is_removed_without_request_storms() {
     let namespace = env.namespace.clone();
     env.delete(NAMESPACE, &namespace).await;
     env.until_gone(NAMESPACE, &namespace).await;
-    let refused = env
-        .requests()
-        .iter()
-        .filter(|request| request.code >= 400)
-        .count();
-    println!("{refused} requests were rejected");
-    assert!(
-        refused <= 15,
-        "at most a few per resource were in flight: {refused}"
-    );
+    // At most a few per resource were in flight.
+    let mut rejected = env.requests();
+    rejected.retain(|request| request.code >= 400);
+    assert!(rejected.len() <= 15, "{rejected:?}");
 }

@@ -91,10 +91,8 @@ async fn a_child_whose_managed_fields_were_cleared_keeps_no_field_that_the_spec_
                 if let Some(template) = found.pointer_mut("/spec/template/metadata") {
                     let annotations = template["annotations"].take();
                     assert_eq!(annotations, json!({"by": "hand"}), "it is not ours");
-                    template
-                        .as_object_mut()
-                        .expect("metadata")
-                        .remove("annotations");
+                    let metadata = template.as_object_mut().expect("metadata");
+                    metadata.remove("annotations");
                 }
                 content(&found, name) == wanted
             })
@@ -177,78 +175,64 @@ async fn orphans_that_are_ours_are_adopted_and_no_others() {
     use Meanwhile::{NoLabel, Nothing, OtherContainer, OtherSelector, Restored, Scaled, SetImage};
     let env = TestEnv::start("orphans").await;
     let hub = json!({"service": {"enabled": true}, "threads": 2});
-    let cases = [
-        Nothing,
-        Scaled,
-        SetImage,
-        Restored,
-        OtherSelector,
-        OtherContainer,
-        NoLabel,
-    ];
+    let adopted = [Nothing, Scaled, SetImage, Restored];
+    let others = [OtherSelector, OtherContainer, NoLabel];
+    let cases = || adopted.into_iter().chain(others);
     let name_of = |case: Meanwhile| format!("{case:?}").to_lowercase();
-    for case in cases {
+    for case in cases() {
         let created = env.apply(&memcached(&name_of(case), 1, &hub)).await;
         created.expect("applied");
     }
-    for case in cases {
+    for case in cases() {
         env.until_ready(MEMCACHED, &name_of(case)).await;
         let orphan = json!({"propagationPolicy": "Orphan"});
         env.delete_with(MEMCACHED, &name_of(case), orphan).await;
     }
-    for case in cases {
+    for case in cases() {
         let name = name_of(case);
         env.until_gone(MEMCACHED, &name).await;
-        env.until(DEPLOYMENT, &name, "an orphan", |child| {
-            child["metadata"]["ownerReferences"].is_null()
-        })
-        .await;
+        let is_orphan = |child: &Value| child["metadata"]["ownerReferences"].is_null();
+        env.until(DEPLOYMENT, &name, "an orphan", is_orphan).await;
         meanwhile(&env, &name, case).await;
         let before = env.get(DEPLOYMENT, &name).await.expect("the orphan");
-        let before = env
-            .until(DEPLOYMENT, &name, "rolled out", |child| {
-                child["status"]["observedGeneration"] == before["metadata"]["generation"]
-                    && child["status"]["readyReplicas"] == child["spec"]["replicas"]
-                    && child["status"]["updatedReplicas"] == child["spec"]["replicas"]
-            })
-            .await;
+        let is_rolled_out = |child: &Value| {
+            child["status"]["observedGeneration"] == before["metadata"]["generation"]
+                && child["status"]["readyReplicas"] == child["spec"]["replicas"]
+                && child["status"]["updatedReplicas"] == child["spec"]["replicas"]
+        };
+        let rolled_out = env.until(DEPLOYMENT, &name, "rolled out", is_rolled_out);
+        let before = rolled_out.await;
         let pods = pods(&env, &name).await;
         let created = env.apply(&memcached(&name, 1, &hub)).await;
         let uid = created.expect("applied")["metadata"]["uid"].clone();
-        if matches!(case, OtherSelector | OtherContainer | NoLabel) {
+        if others.contains(&case) {
             let blocked = env.until_degraded(MEMCACHED, &name, "NameConflict").await;
             let degraded = condition(&blocked, "Degraded").expect("it")["message"].to_string();
             assert!(degraded.contains("to hand it over"), "{degraded}");
             let after = env.get(DEPLOYMENT, &name).await.expect("it");
             assert_eq!(after["spec"], before["spec"], "{case:?}");
-            assert_eq!(
-                after["metadata"]["uid"], before["metadata"]["uid"],
-                "{case:?}"
-            );
+            assert_eq!(uid_of(&after), uid_of(&before), "{case:?}");
             continue;
         }
         env.until_ready(MEMCACHED, &name).await;
         for kind in [DEPLOYMENT, SERVICE] {
             let child = env.get(kind, &name).await.expect("it");
-            assert_eq!(
-                child["metadata"]["ownerReferences"][0]["uid"], uid,
-                "{case:?}"
-            );
+            let owner = &child["metadata"]["ownerReferences"][0];
+            assert_eq!(owner["uid"], uid, "{case:?}");
         }
         let after = env.get(DEPLOYMENT, &name).await.expect("it");
-        assert_eq!(
-            after["metadata"]["uid"], before["metadata"]["uid"],
-            "{case:?}"
-        );
+        assert_eq!(uid_of(&after), uid_of(&before), "{case:?}");
         assert_eq!(after["spec"]["replicas"], 1);
         if case != SetImage {
             let kept = self::pods(&env, &name).await;
-            assert!(
-                kept.iter().all(|pod| pods.contains(pod)),
-                "{case:?}: {kept:?} of {pods:?}"
-            );
+            let are_kept = kept.iter().all(|pod| pods.contains(pod));
+            assert!(are_kept, "{case:?}: {kept:?} of {pods:?}");
         }
     }
+}
+
+fn uid_of(object: &Value) -> &Value {
+    &object["metadata"]["uid"]
 }
 
 /// The names of the pods of a resource that are not being deleted.
@@ -258,9 +242,10 @@ async fn pods(env: &TestEnv, name: &str) -> Vec<Value> {
         pod["metadata"]["labels"]["app.kubernetes.io/instance"] == name
             && pod["metadata"]["deletionTimestamp"].is_null()
     });
-    pods.into_iter()
-        .map(|mut pod| pod["metadata"]["name"].take())
-        .collect()
+    let names = pods
+        .into_iter()
+        .map(|mut pod| pod["metadata"]["name"].take());
+    names.collect()
 }
 
 /// Whether kstatus calls an object `Current`, by the rules for kinds that it does not know: its status is of
@@ -301,9 +286,8 @@ async fn no_resource_is_current_before_it_is_ready() {
                     let changed = env.patch(kind, &name, json!({"spec": spec})).await;
                     changed.expect("changed");
                 }
-                created = env
-                    .patch_status(kind, &name, json!({"status": {"nodes": ["a"]}}))
-                    .await;
+                let status = json!({"status": {"nodes": ["a"]}});
+                created = env.patch_status(kind, &name, status).await;
             }
             assert!(!is_current(&created), "{created:#}");
             let read = env.get(kind, &name).await.expect("it");
@@ -340,33 +324,24 @@ async fn conditions_of_other_controllers_stay() {
     let path = format!("{}/status?fieldManager=backup", env.path(NGINX, "web"));
     env.api.apply(&path, &applied).await.expect("applied");
     let read = env.get(NGINX, "web").await.expect("it");
-    let mut all = read["status"]["conditions"]
-        .as_array()
-        .expect("a list")
-        .clone();
-    all.insert(0, theirs("Scanned"));
-    env.patch_status(NGINX, "web", json!({"status": {"conditions": all}}))
-        .await;
+    let all = read["status"]["conditions"].as_array().expect("a list");
+    let all = [&[theirs("Scanned")], &all[..]].concat();
+    let status = json!({"status": {"conditions": all}});
+    env.patch_status(NGINX, "web", status).await;
 
-    let has_theirs = |object: &Value| {
-        ["BackedUp", "Scanned"]
-            .into_iter()
-            .all(|it| condition(object, &format!("example.com/{it}")) == Some(&theirs(it)))
-    };
+    let has =
+        |object: &Value, it| condition(object, &format!("example.com/{it}")) == Some(&theirs(it));
+    let has_theirs = |object: &Value| has(object, "BackedUp") && has(object, "Scanned");
     for count in [2, 1] {
-        let scaled = env
-            .patch(NGINX, "web", json!({"spec": {"count": count}}))
-            .await;
-        scaled.expect("scaled");
+        let scale = json!({"spec": {"count": count}});
+        env.patch(NGINX, "web", scale).await.expect("scaled");
         let ready = env.until_ready(NGINX, "web").await;
         assert!(has_theirs(&ready), "{:#}", ready["status"]);
     }
     let writes = || {
-        let requests = env.requests();
-        requests
-            .iter()
-            .filter(|it| it.resource == "nginxes/status")
-            .count()
+        let mut requests = env.requests();
+        requests.retain(|it| it.resource == "nginxes/status");
+        requests.len()
     };
     let before = writes();
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;

@@ -25,20 +25,16 @@ fn foreign_deployment() -> Value {
 async fn fault_42_a_foreign_deployment_is_left_alone_reported_and_later_replaced() {
     let env = TestEnv::start("foreign").await;
     env.apply(&foreign_deployment()).await.expect("applied");
-    let before = env
-        .until(DEPLOYMENT, "taken", "rolled out", |object| {
-            object["status"]["readyReplicas"] == 1
-        })
-        .await;
+    let is_rolled_out = |object: &Value| object["status"]["readyReplicas"] == 1;
+    let before = env.until(DEPLOYMENT, "taken", "rolled out", is_rolled_out);
+    let before = before.await;
     changes::apply(&env, MEMCACHED, "taken", json!({"size": 1})).await;
     let resource = env.until_degraded(MEMCACHED, "taken", "NameConflict").await;
     let found = condition(&resource, "Ready").map(|ready| &ready["status"]);
     assert_eq!(found, Some(&json!("False")));
     let after = env.get(DEPLOYMENT, "taken").await.expect("still there");
-    assert_eq!(
-        before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"],
-        "untouched"
-    );
+    let version = |it: &Value| it["metadata"]["resourceVersion"].clone();
+    assert_eq!(version(&before), version(&after), "untouched");
     env.delete(DEPLOYMENT, "taken").await;
     let gone = Instant::now();
     env.until_ready(MEMCACHED, "taken").await;
@@ -51,13 +47,9 @@ async fn fault_13_a_taken_node_port_is_reported_and_used_once_it_is_free() {
     let spec = |port: i32| json!({"image": "nginx:1.17.1", "port": port, "singlePodsQPS": 1, "totalQPS": 1});
     changes::apply_ready(&env, ELASTIC_WEB, "first", spec(30031)).await;
     changes::apply(&env, ELASTIC_WEB, "second", spec(30031)).await;
-    let resource = env
-        .until_degraded(ELASTIC_WEB, "second", "NodePortUnavailable")
-        .await;
-    let message = condition(&resource, "Degraded").expect("there")["message"]
-        .as_str()
-        .expect("a message")
-        .to_owned();
+    let degraded = env.until_degraded(ELASTIC_WEB, "second", "NodePortUnavailable");
+    let resource = degraded.await;
+    let message = message(&resource, "Degraded");
     assert!(message.contains("30031"), "{message}");
     env.delete(ELASTIC_WEB, "first").await;
     env.until_ready(ELASTIC_WEB, "second").await;
@@ -71,20 +63,14 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_with_one_conflict() {
         NGINX.object("same", json!({"count": 1})),
         HELLO_WORLD.object("same", json!({"size": 1})),
     ];
-    std::fs::write(
-        &file,
-        documents
-            .map(|document| document.to_string())
-            .join("\n---\n"),
-    )
-    .expect("written");
+    let documents = documents.map(|document| document.to_string());
+    std::fs::write(&file, documents.join("\n---\n")).expect("written");
     let path = file.to_str().expect("a path");
-    let output = env.kubectl(&["apply", "-f", path]);
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let apply = || {
+        let output = env.kubectl(&["apply", "-f", path]);
+        assert!(output.status.success(), "{output:?}");
+    };
+    apply();
     let (winner, loser) = winner_and_loser(&env).await;
     // The Deployment controller may still update the winner's status.
     let both = async || [env.get(winner, "same").await, env.get(loser, "same").await];
@@ -96,12 +82,7 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_with_one_conflict() {
     }
     let deployment = env.get(DEPLOYMENT, "same").await.expect("one child");
     // Applying the file again, as GitOps tools do every few minutes, must change nothing.
-    let output = env.kubectl(&["apply", "-f", path]);
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    apply();
     tokio::time::sleep(AT_REST).await;
     assert_eq!(settled, both().await, "nothing was written");
     let same = env.get(DEPLOYMENT, "same").await.expect("one child");

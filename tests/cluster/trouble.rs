@@ -22,9 +22,8 @@ async fn a_quota_is_reported_until_it_is_raised() {
         let hard = |it: &serde_json::Value| it["status"]["hard"]["pods"] == pods;
         env.until(QUOTA, "quota", "in force", hard).await;
         changes::apply(&env, MEMCACHED, "cache", json!({"size": 3})).await;
-        let resource = env
-            .until_degraded(MEMCACHED, "cache", "QuotaExceeded")
-            .await;
+        let degraded = env.until_degraded(MEMCACHED, "cache", "QuotaExceeded");
+        let resource = degraded.await;
         assert!(!is_ready(&resource));
         let text = message(&resource, "Degraded");
         assert!(text.contains("exceeded quota"), "{text}");
@@ -58,10 +57,12 @@ async fn rewrite_deployments(env: &TestEnv, label: &str) -> bool {
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
         "metadata": {"name": env.namespace}, "spec": {"policyName": env.namespace},
     });
-    env.apply_cluster_wide("mutatingadmissionpolicies", &policy)
-        .await;
-    env.apply_cluster_wide("mutatingadmissionpolicybindings", &binding)
-        .await;
+    for (plural, object) in [
+        ("mutatingadmissionpolicies", policy),
+        ("mutatingadmissionpolicybindings", binding),
+    ] {
+        env.apply_cluster_wide(plural, &object).await;
+    }
     // The policy takes effect some moments after it was written.
     let mut limit = Limit::new(DEADLINE);
     loop {
@@ -98,26 +99,20 @@ async fn a_value_that_the_api_server_or_admission_changes_does_not_start_a_loop(
     assert_eq!(found, is_rewritten, "the tested situation occurred");
     let cpu =
         &deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"];
-    assert_eq!(
-        cpu, "1m",
-        "the tested situation occurred: 100u was asked for"
-    );
+    // 100u was asked for.
+    assert_eq!(cpu, "1m", "the tested situation occurred");
     // A loop would show in the child's resourceVersion and in the requests.
     changes::scale(&env, NGINX, "rewritten", 2).await;
-    env.until(NGINX, "rewritten", "scaled", |resource| {
-        is_ready(resource) && resource["status"]["readyReplicas"] == 2
-    })
-    .await;
+    let is_scaled = |it: &serde_json::Value| is_ready(it) && it["status"]["readyReplicas"] == 2;
+    env.until(NGINX, "rewritten", "scaled", is_scaled).await;
     let mut requests = env.requests();
     requests.retain(|request| request.resource == "deployments");
     let applies = requests
         .iter()
-        .filter(|request| request.verb == "patch" && request.code < 300)
-        .count();
-    assert_eq!(
-        applies, 2,
-        "one when it was created, one when it was scaled: {requests:?}"
-    );
+        .filter(|it| it.verb == "patch" && it.code < 300);
+    let applies = applies.count();
+    // One when it was created, and one when it was scaled.
+    assert_eq!(applies, 2, "{requests:?}");
     // An apply that was rejected is repeated.
     let others = requests.len() - applies;
     assert!(others <= 2 * applies, "{requests:?}");
@@ -134,10 +129,8 @@ async fn a_policy_that_takes_away_the_label_of_a_child_is_named_until_it_ends() 
     changes::apply(&env, NGINX, "taken", json!({"count": 1})).await;
     let resource = env.until_degraded(NGINX, "taken", "FieldConflict").await;
     let message = message(&resource, "Degraded");
-    assert!(
-        message.contains("metadata.labels[app.kubernetes.io/managed-by]"),
-        "{message}"
-    );
+    let field = "metadata.labels[app.kubernetes.io/managed-by]";
+    assert!(message.contains(field), "{message}");
     let bindings = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings";
     let binding = format!("{bindings}/{}", env.namespace);
     env.api.delete(&binding).await.expect("deleted");

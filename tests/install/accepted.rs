@@ -9,7 +9,7 @@ use serde_json::Value;
 use testkit::{DEADLINE, Limit};
 
 use crate::chart;
-use crate::rendered::{documents, kubectl_in, overlay, repository};
+use crate::rendered::{documents, kubectl_in, overlay, repository, words};
 
 /// The folder with the version, the module, the folder in it, and the names of its CRD files.
 const OTHERS: &str = "
@@ -30,12 +30,7 @@ fn module(folder: &str, path: &str) -> PathBuf {
         .current_dir(repository().join(folder))
         .output()
         .expect("go runs");
-    let said: Value = serde_json::from_slice(&download.stdout).unwrap_or_else(|error| {
-        panic!(
-            "{path}: {error}: {}",
-            String::from_utf8_lossy(&download.stderr)
-        )
-    });
+    let said: Value = serde_json::from_slice(&download.stdout).unwrap_or_default();
     assert!(said["Error"].is_null(), "{path}: {said}");
     PathBuf::from(said["Dir"].as_str().expect("a folder"))
 }
@@ -52,15 +47,8 @@ impl Server {
 
     /// Reports whether the API server would accept all objects with strict field validation.
     fn would_accept(&self, objects: &[Value]) -> Result<String, String> {
-        let arguments = [
-            "apply",
-            "--server-side",
-            "--dry-run=server",
-            "--validate=strict",
-            "-f",
-            "-",
-        ];
-        kubectl_in(&self.environment, &arguments, objects)
+        let strictly = "apply --server-side --dry-run=server --validate=strict -f -";
+        kubectl_in(&self.environment, &words(strictly), objects)
     }
 
     async fn until_accepted(&self, objects: &[Value], what: &str) {
@@ -89,37 +77,27 @@ async fn the_api_server_accepts_every_object_with_strict_field_validation() {
     let server = Server {
         environment: cluster.environment(),
     };
-    let namespace = overlay("manager")
-        .into_iter()
-        .find(|it| it["kind"] == "Namespace");
-    let mut needed = vec![namespace.expect("a Namespace")];
+    let mut needed = overlay("manager");
+    needed.retain(|it| it["kind"] == "Namespace");
     for line in OTHERS.trim().lines() {
         let mut words = line.split_whitespace();
         let mut word = || words.next().expect("a word");
         let folder = module(word(), word()).join(word());
-        let files = words;
-        for file in files {
+        for file in words {
             needed.extend(documents(&folder.join(format!("{file}.yaml"))));
         }
     }
     server.apply(&needed);
     for entry in std::fs::read_dir(repository().join("config")).expect("config") {
-        let name = entry
-            .expect("an entry")
-            .file_name()
-            .into_string()
-            .expect("UTF-8");
+        let name = entry.expect("an entry").file_name();
+        let name = name.into_string().expect("UTF-8");
         // The samples need our CRDs, which are installed below.
         if name != "samples" {
             server.until_accepted(&overlay(&name), &name).await;
         }
     }
-    server
-        .until_accepted(
-            &documents(&repository().join("dist/install.yaml")),
-            "dist/install.yaml",
-        )
-        .await;
+    let installer = documents(&repository().join("dist/install.yaml"));
+    server.until_accepted(&installer, "dist/install.yaml").await;
     server.until_accepted(&bundled(), "bundle").await;
     // The namespace of the first one exists, with the Pod Security Standard *restricted*.
     server.apply(&chart::prerequisites()[1..]);

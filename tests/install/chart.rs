@@ -31,40 +31,33 @@ pub(crate) fn bundle() -> Value {
 
 /// The values of each way to use the chart, with defaults for the others.
 pub(crate) fn modes() -> [(&'static str, Value); 4] {
+    let cert_manager = json!({
+        "certificates": {"mode": "cert-manager"},
+        "monitoring": {"serviceMonitor": true, "rules": true},
+        "networkPolicy": {"enabled": true},
+    });
+    let provided = json!({"mode": "provided", "provided": {"caBundle": authority()}});
+    let provided = json!({"certificates": provided});
+    let teams = json!({"watchNamespaces": ["team-a", "team-b"]});
     [
         ("chart", json!({})),
-        (
-            "chart with cert-manager",
-            json!({
-                "certificates": {"mode": "cert-manager"},
-                "monitoring": {"serviceMonitor": true, "rules": true},
-                "networkPolicy": {"enabled": true},
-            }),
-        ),
-        (
-            "chart with a certificate that is given",
-            json!({"certificates": {"mode": "provided", "provided": {"caBundle": authority()}}}),
-        ),
-        (
-            "chart for two teams",
-            json!({"watchNamespaces": ["team-a", "team-b"]}),
-        ),
+        ("chart with cert-manager", cert_manager),
+        ("chart with a certificate that is given", provided),
+        ("chart for two teams", teams),
     ]
 }
 
 fn template(values: &Value) -> Result<Vec<Value>, String> {
+    templated("quartet", NAMESPACE, values).map(|text| rendered::parse(&text))
+}
+
+fn templated(release: &str, namespace: &str, values: &Value) -> Result<String, String> {
     let mut helm = helm();
-    helm.args([
-        "template",
-        "quartet",
-        "dist/chart",
-        "--namespace",
-        NAMESPACE,
-    ])
-    .arg("--values")
-    .arg(value_file(values))
-    .current_dir(repository());
-    answer(&mut helm).map(|text| rendered::parse(&text))
+    helm.args(["template", release, "dist/chart", "--namespace", namespace])
+        .arg("--values")
+        .arg(value_file(values))
+        .current_dir(repository());
+    answer(&mut helm)
 }
 
 /// Returns the objects for these values.
@@ -78,10 +71,8 @@ fn is(object: &Value, kind: &str, name: &str) -> bool {
 }
 
 fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
-    let mut objects = objects.iter();
-    objects
-        .find(|it| is(it, kind, name))
-        .unwrap_or_else(|| panic!("no {kind} {name}"))
+    let found = objects.iter().find(|it| is(it, kind, name));
+    found.unwrap_or_else(|| panic!("no {kind} {name}"))
 }
 
 fn deployment(objects: &[Value]) -> &Value {
@@ -125,18 +116,7 @@ fn every_reference_resolves_in_every_mode() {
 #[test]
 fn in_another_namespace_no_object_names_the_default_one() {
     for (mode, values) in modes() {
-        let mut helm = helm();
-        helm.args([
-            "template",
-            "other",
-            "dist/chart",
-            "--namespace",
-            "elsewhere",
-            "--values",
-        ])
-        .arg(value_file(&values))
-        .current_dir(repository());
-        let text = answer(&mut helm).expect("rendered");
+        let text = templated("other", "elsewhere", &values).expect("rendered");
         assert!(text.contains("namespace: \"elsewhere\""), "{mode}");
         let usual: Vec<_> = text.lines().filter(|it| it.contains(NAMESPACE)).collect();
         assert_eq!(usual, [""; 0], "{mode}");

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::private;
 use crate::released;
-use crate::rendered::{kubectl, kubectl_in, overlay, repository, scratch};
+use crate::rendered::{kubectl, kubectl_in, overlay, repository, scratch, words};
 
 const IMAGE: &str = "registry.example.com:5000/team/manager:v9";
 const NAMESPACE: &str = "quartet-operator-system";
@@ -93,24 +93,18 @@ fn deploy_and_undeploy(cluster: &Cluster) {
     };
     let before = tree(repository());
     here.make("deploy");
-    let rollout = [
-        "rollout",
-        "status",
-        "deployment",
-        "-n",
-        NAMESPACE,
-        "--timeout=300s",
-    ];
-    here.kubectl(&rollout);
+    let in_namespace = ["--namespace", NAMESPACE];
+    let rollout = words("rollout status deployment --timeout=300s");
+    here.kubectl(&[&in_namespace[..], &rollout].concat());
 
     let objects = overlay("default");
     let versions = || -> Vec<Value> {
-        let generations = objects.iter().map(|object| {
-            let found = here.get(object);
-            found.unwrap_or_else(|| panic!("{object} does not exist"))["metadata"]["generation"]
-                .clone()
-        });
-        generations.collect()
+        let found = objects
+            .iter()
+            .map(|object| here.get(object).expect("there"));
+        found
+            .map(|it| it["metadata"]["generation"].clone())
+            .collect()
     };
     let first = versions();
     let deployment = objects.iter().find(|it| it["kind"] == "Deployment");
@@ -125,17 +119,10 @@ fn deploy_and_undeploy(cluster: &Cluster) {
     here.make("deploy");
     assert_eq!(versions(), first, "the second deploy changes nothing");
 
-    let of_default = |object: &&Value| {
-        object["kind"]
-            .as_str()
-            .is_some_and(|it| it.contains("Role"))
-    };
     let rights = |name: &str| {
-        overlay(name)
-            .iter()
-            .filter(of_default)
-            .cloned()
-            .collect::<Vec<_>>()
+        let mut objects = overlay(name);
+        objects.retain(|it| it["kind"].as_str().is_some_and(|it| it.contains("Role")));
+        objects
     };
     let (own, given) = (rights("default"), rights("given-certificate"));
     let only_own: Vec<_> = own.iter().filter(|it| !given.contains(it)).collect();
@@ -143,7 +130,6 @@ fn deploy_and_undeploy(cluster: &Cluster) {
     let overlay = ["OVERLAY=config/given-certificate"];
     // The manager would make it.
     let secret = "secret/quartet-operator-webhook-server-cert";
-    let in_namespace = ["--namespace", NAMESPACE];
     let made = ["create", "secret", "generic", &secret["secret/".len()..]];
     here.kubectl(&[&in_namespace[..], &made].concat());
     here.make("deploy");
@@ -168,9 +154,8 @@ fn deploy_and_undeploy(cluster: &Cluster) {
     // Reading the resources makes the API server open their storage. A CRD that is removed before
     // that may stay for five minutes, until the informers resync (apiextensions-apiserver,
     // crd_finalizer.go: "storage is (re)initializing").
-    let crds = objects
-        .iter()
-        .filter(|it| it["kind"] == "CustomResourceDefinition");
+    let is_crd = |it: &&Value| it["kind"] == "CustomResourceDefinition";
+    let crds = objects.iter().filter(is_crd);
     let kinds: Vec<_> = crds
         .filter_map(|it| it["metadata"]["name"].as_str())
         .collect();

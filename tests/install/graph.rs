@@ -48,11 +48,8 @@ fn values<'a>(object: &'a Value, path: &str) -> Vec<&'a Value> {
         None => object.pointer(path).into_iter().collect(),
         Some((list, rest)) => {
             let items = object.pointer(list).and_then(Value::as_array);
-            items
-                .into_iter()
-                .flatten()
-                .flat_map(|it| values(it, rest))
-                .collect()
+            let items = items.into_iter().flatten();
+            items.flat_map(|it| values(it, rest)).collect()
         }
     }
 }
@@ -97,11 +94,8 @@ impl Graph {
             if !seen.insert((kind, object["metadata"]["namespace"].as_str(), name(object))) {
                 found.push("it is there twice".to_owned());
             }
-            problems.extend(
-                found
-                    .iter()
-                    .map(|it| format!("{kind} {}: {it}", name(object))),
-            );
+            let name = name(object);
+            problems.extend(found.iter().map(|it| format!("{kind} {name}: {it}")));
         }
         problems
     }
@@ -121,18 +115,12 @@ impl Graph {
     fn unresolved(&self, kind: &str, object: &Value) -> Vec<String> {
         let mut named: Vec<(&str, Value)> = Vec::new();
         for [path, target] in rows(NAMES, kind) {
-            named.extend(
-                values(object, path)
-                    .into_iter()
-                    .map(|it| (target, it.clone())),
-            );
+            let names = values(object, path).into_iter();
+            named.extend(names.map(|it| (target, it.clone())));
         }
         let role = &object["roleRef"];
-        if kind == "RoleBinding" {
-            named.push((
-                role["kind"].as_str().unwrap_or_default(),
-                role["name"].clone(),
-            ));
+        if let ("RoleBinding", Some(of)) = (kind, role["kind"].as_str()) {
+            named.push((of, role["name"].clone()));
         }
         for host in values(object, "/spec/dnsNames/*") {
             let service = host.as_str().and_then(|it| it.split('.').next());
@@ -143,10 +131,8 @@ impl Graph {
             let name = authority.as_str().and_then(|it| it.split('/').nth(1));
             named.push(("Certificate", name.into()));
         }
-        for mount in values(
-            object,
-            "/spec/template/spec/containers/*/volumeMounts/*/name",
-        ) {
+        let mounts = "/spec/template/spec/containers/*/volumeMounts/*/name";
+        for mount in values(object, mounts) {
             let mut volumes = values(object, "/spec/template/spec/volumes/*/name").into_iter();
             if !volumes.any(|it| it == mount) {
                 named.push(("volume", mount.clone()));
@@ -159,20 +145,15 @@ impl Graph {
             "/webhooks/*/clientConfig/service/namespace",
             "/spec/conversion/webhook/clientConfig/service/namespace",
         ] {
-            named.extend(
-                values(object, path)
-                    .into_iter()
-                    .map(|it| ("Namespace", it.clone())),
-            );
+            let names = values(object, path).into_iter();
+            named.extend(names.map(|it| ("Namespace", it.clone())));
         }
         if CLUSTER_WIDE.contains(&kind) == object["metadata"]["namespace"].is_string() {
             named.push(("Namespace", Value::Null));
         }
         named.retain(|(kind, name)| !self.has(kind, name));
-        let missing = named.iter();
-        missing
-            .map(|(kind, name)| format!("no {kind} {name}"))
-            .collect()
+        let missing = named.iter().map(|(kind, name)| format!("no {kind} {name}"));
+        missing.collect()
     }
 
     /// Selectors without pods, and ports that these pods do not have.

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use graph::Graph;
-use rendered::{documents, overlay, render, repository};
+use rendered::{documents, moved, overlay, repository};
 
 /// Overlays that install everything.
 const WHOLE: [&str; 3] = ["default", "certmanager", "given-certificate"];
@@ -77,28 +77,19 @@ fn the_installer_equals_what_kustomize_builds_of_the_default_overlay() {
 /// The certificate mode of the manager is the only difference in permissions.
 #[test]
 fn only_a_self_managed_certificate_lets_the_manager_touch_crds_and_secrets() {
-    let names = |objects: &[Value]| -> BTreeSet<String> {
-        let rules = objects
-            .iter()
-            .filter(|it| {
-                it["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-admin"].is_null()
-            })
-            .filter_map(|it| it["rules"].as_array());
-        rules
-            .flatten()
-            .map(|rule| rule["resources"].to_string())
-            .collect()
+    let for_people = "rbac.authorization.k8s.io/aggregate-to-admin";
+    let resources = |name: &str| -> String {
+        let objects = overlay(name).into_iter();
+        let roles = objects.filter(|it| it["metadata"]["labels"][for_people].is_null());
+        let rules = roles.flat_map(|it| it["rules"].as_array().cloned().unwrap_or_default());
+        rules.map(|rule| rule["resources"].to_string()).collect()
     };
     for resource in [
         "secrets",
         "customresourcedefinitions",
         "validatingwebhookconfigurations",
     ] {
-        let named = |overlay_name: &str| {
-            names(&overlay(overlay_name))
-                .iter()
-                .any(|it| it.contains(resource))
-        };
+        let named = |overlay: &str| resources(overlay).contains(resource);
         assert!(named("default"), "{resource}");
         assert!(!named("certmanager"), "{resource}");
         assert!(!named("given-certificate"), "{resource}");
@@ -132,31 +123,22 @@ fn with_cert_manager_prometheus_verifies_the_certificate_of_the_metrics() {
     let authority = &tls["ca"]["secret"];
     assert_eq!(authority["key"], "ca.crt");
     let objects = overlay("certmanager");
-    let issued = objects
-        .iter()
-        .find(|it| it["kind"] == "Certificate" && it["spec"]["secretName"] == authority["name"]);
+    let mut certificates = objects.iter().filter(|it| it["kind"] == "Certificate");
+    let issued = certificates.find(|it| it["spec"]["secretName"] == authority["name"]);
     let hosts = &issued.expect("the Certificate of that Secret")["spec"]["dnsNames"];
     let hosts = hosts.as_array().expect("names");
     assert!(hosts.contains(&tls["serverName"]), "{hosts:?}: {tls}");
     // The manager serves the metrics with the same Secret.
     let deployment = objects.iter().find(|it| it["kind"] == "Deployment");
     let pod = &deployment.expect("a Deployment")["spec"]["template"]["spec"];
-    let volumes = pod["volumes"].as_array().expect("volumes");
-    let volume = volumes
-        .iter()
-        .find(|it| it["secret"]["secretName"] == authority["name"]);
+    let mut volumes = pod["volumes"].as_array().expect("volumes").iter();
+    let volume = volumes.find(|it| it["secret"]["secretName"] == authority["name"]);
     assert_eq!(volume.expect("a volume")["name"], "metrics-certs");
 }
 
 #[test]
 fn a_user_overlay_moves_everything_into_another_namespace() {
-    let folder = rendered::scratch("elsewhere");
-    let kustomization = json!({
-        "namespace": "elsewhere",
-        "resources": [rendered::relative(&folder, "config/default")],
-    });
-    std::fs::write(folder.join("kustomization.yaml"), kustomization.to_string()).expect("written");
-    let objects = render(&folder);
+    let objects = moved("default", "elsewhere");
     let text = Value::from(objects.clone()).to_string();
     assert!(!text.contains("quartet-operator-system"), "{text}");
     assert_eq!(Graph::of(objects).problems(), [""; 0]);

@@ -123,14 +123,8 @@ async fn a_manager_of(teams: &[&str], here: &Cluster, private: &Private) {
     here.must(&["delete", "validatingwebhookconfiguration", WEBHOOKS]);
     let unconverted =
         json!([{"op": "replace", "path": "/spec/conversion", "value": {"strategy": "None"}}]);
-    here.must(&[
-        "patch",
-        "crd",
-        CRD,
-        "--type=json",
-        "-p",
-        &unconverted.to_string(),
-    ]);
+    let patch = ["patch", "crd", CRD, "--type=json", "-p"];
+    here.must(&[&patch[..], &[&unconverted.to_string()]].concat());
     for team in teams.iter().chain(&["team-b"]) {
         here.until_applied(&memcached(team)).await;
     }
@@ -173,15 +167,10 @@ async fn a_manager_of(teams: &[&str], here: &Cluster, private: &Private) {
 
     let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
     let log = fs::read_to_string(private.cluster.audit_log()).expect("the audit log");
-    let events = log
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let ours: Vec<_> = events.filter(|it| it["user"]["username"] == user).collect();
+    let read = |line| serde_json::from_str::<Value>(line).ok();
+    let events = log.lines().filter_map(read);
+    let mut ours: Vec<_> = events.filter(|it| it["user"]["username"] == user).collect();
     assert!(ours.len() > 10, "too few requests: {}", ours.len());
-    let refused: Vec<_> = ours
-        .iter()
-        .filter(|it| it["responseStatus"]["code"] == 403)
-        .map(|it| &it["requestURI"])
-        .collect();
-    assert_eq!(refused, [&Value::Null; 0]);
+    ours.retain(|it| it["responseStatus"]["code"] == 403);
+    assert_eq!(ours, [Value::Null; 0]);
 }

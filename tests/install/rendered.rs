@@ -51,25 +51,20 @@ pub(crate) fn kubectl_in(
 
 /// Returns what `kubectl kustomize` builds of a folder.
 pub(crate) fn render(folder: &Path) -> Vec<Value> {
-    let run = kubectl()
-        .arg("kustomize")
-        .arg(folder)
-        .output()
-        .expect("kubectl runs");
-    assert!(
-        run.status.success(),
-        "{}: {}",
-        folder.display(),
-        String::from_utf8_lossy(&run.stderr)
-    );
+    let run = kubectl().arg("kustomize").arg(folder).output();
+    let run = run.expect("kubectl runs");
     // Warnings name fields that kustomize will remove.
-    assert_eq!(
-        String::from_utf8_lossy(&run.stderr),
-        "",
-        "{}",
-        folder.display()
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(
+        run.status.success() && said.is_empty(),
+        "{folder:?}: {said}"
     );
     parse(&String::from_utf8(run.stdout).expect("UTF-8"))
+}
+
+/// The words of a command without quotes.
+pub(crate) fn words(command: &str) -> Vec<&str> {
+    command.split(' ').collect()
 }
 
 type Once = Arc<OnceLock<Vec<Value>>>;
@@ -118,8 +113,17 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     folder
 }
 
+/// Renders an overlay that moves another one, of `config`, into this namespace.
+pub(crate) fn moved(overlay: &str, namespace: &str) -> Vec<Value> {
+    let folder = scratch(namespace);
+    let resource = relative(&folder, &format!("config/{overlay}"));
+    let kustomization = json!({"namespace": namespace, "resources": [resource]});
+    std::fs::write(folder.join("kustomization.yaml"), kustomization.to_string()).expect("written");
+    render(&folder)
+}
+
 /// Returns the relative path from `folder` to a path of the repository.
-pub(crate) fn relative(folder: &Path, path: &str) -> String {
+fn relative(folder: &Path, path: &str) -> String {
     let up = "../".repeat(folder.components().count() - 1);
     let target = repository().join(path);
     let target = target.strip_prefix("/").expect("absolute");

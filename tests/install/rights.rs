@@ -20,9 +20,8 @@ fn rights(name: &str) -> BTreeSet<String> {
     let objects = overlay(name).into_iter();
     let objects = objects.map(|it| (text(&it, "/kind"), text(&it, "/metadata/name")));
     let rights = objects.filter(|(kind, _)| kind.contains("Role"));
-    rights
-        .map(|(kind, name)| format!("{kind}/{name}"))
-        .collect()
+    let rights = rights.map(|(kind, name)| format!("{kind}/{name}"));
+    rights.collect()
 }
 
 /// What `make deploy` may delete.
@@ -38,9 +37,8 @@ fn of_makefile() -> BTreeSet<String> {
 fn of_document(to: &str) -> BTreeSet<String> {
     let document = std::fs::read_to_string(repository().join("docs/operations.md"));
     let document = document.expect("a document");
-    let (_, section) = document
-        .split_once("From one way of installing to another")
-        .expect("the section");
+    let title = "From one way of installing to another";
+    let (_, section) = document.split_once(title).expect("the section");
     let (section, _) = section.split_once("Then check").expect("its end");
     let begins = format!("to `config/{to}`");
     let or = format!("or `config/{to}`");
@@ -49,13 +47,10 @@ fn of_document(to: &str) -> BTreeSet<String> {
         before.contains(&begins) || before.contains(&or)
     });
     let block = of_overlay.next().expect("a block");
-    let words = block.split_whitespace();
-    words
-        .filter(|it| {
-            it.contains(&format!("role/{PREFIX}")) || it.contains(&format!("binding/{PREFIX}"))
-        })
-        .map(str::to_owned)
-        .collect()
+    let rights = [format!("role/{PREFIX}"), format!("binding/{PREFIX}")];
+    let is_right = |it: &&str| rights.iter().any(|right| it.contains(right));
+    let words = block.split_whitespace().filter(is_right);
+    words.map(str::to_owned).collect()
 }
 
 #[test]

@@ -43,11 +43,8 @@ fn commands() -> Vec<(String, String)> {
     let mut commands = Vec::new();
     for entry in std::fs::read_dir(repository().join("docs/runbooks")).expect("runbooks") {
         let path = entry.expect("an entry").path();
-        let name = path
-            .file_stem()
-            .and_then(|it| it.to_str())
-            .expect("a name")
-            .to_owned();
+        let name = path.file_stem().and_then(|it| it.to_str());
+        let name = name.expect("a name").to_owned();
         let text = std::fs::read_to_string(&path).expect("UTF-8");
         for event in Parser::new_ext(&text, pulldown_cmark::Options::ENABLE_TABLES) {
             // `kubectl describe` alone is only mentioned.
@@ -78,12 +75,10 @@ impl Shell {
             .output()
             .expect("bash runs");
         let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
         // The test ends a watch.
         let is_watch = watches && output.status.code() == Some(124);
-        (
-            output.status.success() || is_watch,
-            String::from_utf8_lossy(&text).into_owned(),
-        )
+        (output.status.success() || is_watch, text)
     }
 
     fn must(&self, line: &str) {
@@ -91,8 +86,8 @@ impl Shell {
         assert!(succeeded, "$ {line}\n{said}");
     }
 
-    fn apply(&self, object: &Value) {
-        self.must(&format!("kubectl apply -f - <<'END'\n{object}\nEND"));
+    fn apply(&self, object: &Value) -> (bool, String) {
+        self.run(&format!("kubectl apply -f - <<'END'\n{object}\nEND"))
     }
 }
 
@@ -103,31 +98,24 @@ async fn every_command_of_the_runbooks_works() {
         environment: private.cluster.environment(),
     };
     let config = repository().join("config");
-    shell.must(&format!(
-        "kubectl apply --server-side -k {}/crd",
-        config.display()
-    ));
+    let apply = format!("kubectl apply --server-side -k {}", config.display());
+    shell.must(&format!("{apply}/crd"));
     shell.must("kubectl wait --for=condition=Established crd --all --timeout=300s");
     let sample = json!({
         "apiVersion": "cache.example.com/v1", "kind": "Memcached",
         "metadata": {"name": "sample", "annotations": {"note": "n"}}, "spec": {"replicas": 1},
     });
     let mut limit = Limit::new(DEADLINE);
-    while !shell
-        .run(&format!("kubectl apply -f - <<'END'\n{sample}\nEND"))
-        .0
-    {
+    while !shell.apply(&sample).0 {
         limit.pause(|| "the CRD is not served").await;
     }
-    shell.must(&format!(
-        "kubectl apply --server-side -k {}/default",
-        config.display()
-    ));
-    shell.apply(&json!({
+    shell.must(&format!("{apply}/default"));
+    let (is_applied, said) = shell.apply(&json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "quartet-operator.example.com", "namespace": NAMESPACE},
         "spec": {"holderIdentity": "somebody"},
     }));
+    assert!(is_applied, "{said}");
     let folder = crate::rendered::scratch("runbooks");
     let pair = format!("-keyout {0}/tls.key -out {0}/tls.crt", folder.display());
     shell.must(&format!(
@@ -138,20 +126,19 @@ async fn every_command_of_the_runbooks_works() {
         "quartet-operator-webhook-server-cert",
         "quartet-operator-controller-manager-service-cert",
     ] {
+        let files = format!("--cert={0}/tls.crt --key={0}/tls.key", folder.display());
         shell.must(&format!(
-            "kubectl -n {NAMESPACE} create secret tls {secret} --cert={0}/tls.crt --key={0}/tls.key",
-            folder.display()
+            "kubectl -n {NAMESPACE} create secret tls {secret} {files}"
         ));
     }
     // From docs/operations.md; each creates a revision that can be rolled back.
     let manager = "deployment/quartet-operator-controller-manager";
     for variable in ["LOG_LEVEL=debug", "LOG_LEVEL-"] {
-        shell.must(&format!(
-            "kubectl -n {NAMESPACE} set env {manager} {variable}"
-        ));
-        shell.must(&format!(
-            "kubectl -n {NAMESPACE} rollout status {manager} --timeout=300s"
-        ));
+        let set = format!("set env {manager} {variable}");
+        let wait = format!("rollout status {manager} --timeout=300s");
+        for command in [set, wait] {
+            shell.must(&format!("kubectl -n {NAMESPACE} {command}"));
+        }
     }
 
     let mut commands = commands();
@@ -160,19 +147,17 @@ async fn every_command_of_the_runbooks_works() {
     commands.sort_by_key(|(_, command)| command.contains(" delete "));
     let mut wrong = Vec::new();
     for (runbook, written) in commands {
-        let filled = PLACEHOLDERS
-            .iter()
-            .fold(written.clone(), |line, (from, to)| line.replace(from, to));
+        let mut filled = written.clone();
+        for (placeholder, value) in PLACEHOLDERS {
+            filled = filled.replace(placeholder, value);
+        }
         let (succeeded, said) = shell.run(&filled);
         let elsewhere = ELSEWHERE.iter().find(|(part, _)| filled.contains(part));
         let is_right = match elsewhere {
             Some((_, failure)) => !succeeded && said.contains(failure),
             None => succeeded,
         };
-        println!(
-            "{runbook}: {written}: {}",
-            if is_right { "ok" } else { "WRONG" }
-        );
+        println!("{runbook}: {written}: {is_right}");
         if !is_right {
             wrong.push(format!("{runbook}: $ {filled}\n{said}"));
         }

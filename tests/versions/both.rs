@@ -51,10 +51,8 @@ async fn an_object_written_in_one_version_is_read_in_the_other() {
             let target = format!("{own}?fieldManager=user");
             env.apply(&target, &sample).await.expect("applied");
             let through = path(kind, other, "default", name);
-            let read = env
-                .get(&through)
-                .await
-                .expect("readable in the other version");
+            let read = env.get(&through).await;
+            let read = read.expect("readable in the other version");
             assert_eq!(other.validate(&read["spec"]), Ok(()), "{read:#}");
             env.replace(&through, &read).await.expect("written back");
             let back = env.get(&own).await.expect("readable");
@@ -79,16 +77,14 @@ async fn an_object_written_in_one_version_is_read_in_the_other() {
     let hub = collection(MEMCACHED, &MEMCACHED.hub, "default");
     env.create(&hub, &created).await.expect("created");
     let spoke = in_spoke(MEMCACHED, "m");
-    env.merge(&spoke, json!({"spec": {"size": 5}}))
-        .await
-        .expect("patched");
+    let patch = json!({"spec": {"size": 5}});
+    env.merge(&spoke, patch).await.expect("patched");
     let mut object = env.get(&spoke).await.expect("the object");
     assert_eq!(object["spec"], json!({"size": 5}));
     object["spec"]["size"] = json!(6);
     object["metadata"]["labels"] = json!({"edited": "yes"});
-    env.replace(&spoke, &object)
-        .await
-        .expect("replaced, as kubectl edit does");
+    // As kubectl edit does.
+    env.replace(&spoke, &object).await.expect("replaced");
     let read = env.get(&in_hub(MEMCACHED, "m")).await.expect("the object");
     let expected =
         json!({"replicas": 6, "memory": 128, "threads": 2, "service": {"enabled": true}});
@@ -121,33 +117,24 @@ async fn two_field_managers_in_two_versions_keep_their_fields_and_can_conflict()
     applied.expect("applied in the original version");
     // The default of replicas is not owned by this field manager.
     let applied = apply(hub, "new", false, json!({"memory": 128})).await;
+    let expected = json!({"replicas": 3, "memory": 128});
     assert_eq!(
         applied.expect("applied in the new version")["spec"],
-        json!({"replicas": 3, "memory": 128})
+        expected
     );
-    assert_owned(
-        &env,
-        &[
-            ("old", spoke, json!({"f:size": {}})),
-            ("new", hub, json!({"f:memory": {}})),
-        ],
-    )
-    .await;
+    let old = ("old", spoke, json!({"f:size": {}}));
+    assert_owned(&env, &[old, ("new", hub, json!({"f:memory": {}}))]).await;
     let conflict = apply(hub, "new", false, json!({"memory": 128, "replicas": 9})).await;
     let conflict = conflict.expect_err("the other manager has that field");
     assert_eq!(conflict.code, 409, "{conflict:?}");
     // The error names the field in the version in which the other field manager applied.
-    assert!(
-        conflict.message.contains("\"old\": .spec.size"),
-        "{conflict:?}"
-    );
+    let field = "\"old\": .spec.size";
+    assert!(conflict.message.contains(field), "{conflict:?}");
 
     let applied = apply(spoke, "old", false, json!({"size": 4})).await;
     applied.expect("applied again");
-    let read = env
-        .get(&in_hub(MEMCACHED, "shared"))
-        .await
-        .expect("the object");
+    let shared = in_hub(MEMCACHED, "shared");
+    let read = env.get(&shared).await.expect("the object");
     assert_eq!(read["spec"], json!({"replicas": 4, "memory": 128}));
 
     // When another field manager forces the field, the first one loses it and gets a conflict at
@@ -158,19 +145,13 @@ async fn two_field_managers_in_two_versions_keep_their_fields_and_can_conflict()
     assert_owned(&env, &[("new", hub, both)]).await;
     let conflict = apply(spoke, "old", false, json!({"size": 4})).await;
     let conflict = conflict.expect_err("the field is the new manager's now");
-    assert!(
-        conflict.message.contains("\"new\": .spec.replicas"),
-        "{conflict:?}"
-    );
+    let field = "\"new\": .spec.replicas";
+    assert!(conflict.message.contains(field), "{conflict:?}");
 
     // A field that a manager no longer applies is removed, in both versions.
-    apply(hub, "new", false, json!({"replicas": 9}))
-        .await
-        .expect("applied");
-    let read = env
-        .get(&in_hub(MEMCACHED, "shared"))
-        .await
-        .expect("the object");
+    let applied = apply(hub, "new", false, json!({"replicas": 9})).await;
+    applied.expect("applied");
+    let read = env.get(&shared).await.expect("the object");
     assert_eq!(read["spec"], json!({"replicas": 9}));
     assert_owned(&env, &[("new", hub, json!({"f:replicas": {}}))]).await;
 }
@@ -199,9 +180,8 @@ async fn a_known_limit_apply_removes_no_single_field_beside_a_manager_of_the_ori
 
     // The way to remove it.
     let hub_path = in_hub(MEMCACHED, "outlived");
-    let removed = env
-        .merge(&hub_path, json!({"spec": {"memory": null}}))
-        .await;
+    let none = json!({"spec": {"memory": null}});
+    let removed = env.merge(&hub_path, none).await;
     let spec = json!({"replicas": 3, "threads": 2});
     assert_eq!(removed.expect("removed")["spec"], spec);
     // The last of them goes.
@@ -214,9 +194,8 @@ async fn a_known_limit_apply_removes_no_single_field_beside_a_manager_of_the_ori
 async fn assert_owned(env: &TestEnv, expected: &[(&str, &Version, Value)]) {
     for path in [in_spoke(MEMCACHED, "shared"), in_hub(MEMCACHED, "shared")] {
         let read = env.get(&path).await.expect("the object");
-        let entries = read["metadata"]["managedFields"]
-            .as_array()
-            .expect("entries");
+        let entries = read["metadata"]["managedFields"].as_array();
+        let entries = entries.expect("entries");
         assert_eq!(entries.len(), expected.len(), "{read:#}");
         for (manager, version, fields) in expected {
             let mut of_manager = entries.iter().filter(|entry| entry["manager"] == *manager);

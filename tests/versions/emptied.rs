@@ -4,7 +4,7 @@
 use quartet_operator::kinds::OPERATORS;
 use quartet_operator::packaging;
 use quartet_workload::Operator;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::environment::{children, collection, object, path};
 use crate::shared::BOTH_VERSIONS;
@@ -26,19 +26,17 @@ fn filled(schema: &Value) -> Value {
             None => json!({"cpu": filled(&schema["additionalProperties"])}),
             Some(fields) => {
                 let last = fields.keys().next_back().expect("a field");
-                let wanted = fields
-                    .iter()
-                    .filter(|(name, _)| *name == last || is_required(schema, name));
+                let is_wanted = |name: &String| name == last || is_required(schema, name);
+                let wanted = fields.iter().filter(|(name, _)| is_wanted(name));
                 let values = wanted.map(|(name, field)| (name.clone(), filled(field)));
                 Value::Object(values.collect())
             }
         },
         "array" => json!([filled(&schema["items"])]),
-        "integer" => json!(
-            schema["minimum"]
-                .as_f64()
-                .map_or(1, |least| least.max(1.0) as i64)
-        ),
+        "integer" => {
+            let least = schema["minimum"].as_f64().unwrap_or(1.0);
+            json!(least.max(1.0) as i64)
+        }
         "boolean" => json!(true),
         _ => schema["enum"].get(0).cloned().unwrap_or(json!("a")),
     }
@@ -82,9 +80,7 @@ fn containers(path: &[String], schema: &Value, found: &mut Vec<Container>) {
 fn with(mut spec: Value, path: &[String], value: &Value) -> Value {
     let place = path.iter().fold(&mut spec, |at, name| {
         let fields = at.as_object_mut().expect("an object");
-        fields
-            .entry(name.clone())
-            .or_insert(Value::Object(Map::new()))
+        fields.entry(name.clone()).or_insert(json!({}))
     });
     *place = value.clone();
     spec
@@ -117,10 +113,8 @@ async fn an_emptied_object_map_or_list_is_as_an_empty_one_of_a_new_resource() {
         } in found
         {
             let name = format!("a{}", place.join("-").to_lowercase());
-            let target = format!(
-                "{}?fieldManager=flux",
-                path(kind, &kind.hub, NAMESPACE, &name)
-            );
+            let own = path(kind, &kind.hub, NAMESPACE, &name);
+            let target = format!("{own}?fieldManager=flux");
             let manifest =
                 |value| object(kind, &kind.hub, &name, with(base.clone(), &place, value));
             let context = format!("{kind:?} {place:?}");
@@ -140,18 +134,14 @@ async fn an_emptied_object_map_or_list_is_as_an_empty_one_of_a_new_resource() {
             if let Err(error) = env.merge(&spoke, label).await {
                 wrong.push(format!("{context}: {}", error.message));
             }
-            let read = env
-                .get(&path(kind, &kind.hub, NAMESPACE, &name))
-                .await
-                .expect("it");
-            if bodies(operator, &read["spec"]) != wanted {
+            let spec = &env.get(&own).await.expect("it")["spec"];
+            if bodies(operator, spec) != wanted {
                 wrong.push(format!(
-                    "{context}: after a write in the original version: {}",
-                    read["spec"]
+                    "{context}: written in the original version: {spec}"
                 ));
             }
             if kind.hub.has_scale() {
-                let scale = format!("{}/scale", path(kind, &kind.hub, NAMESPACE, &name));
+                let scale = format!("{own}/scale");
                 let two = json!({"spec": {"replicas": 2}});
                 if let Err(error) = env.merge(&scale, two).await {
                     wrong.push(format!("{context}: scale: {}", error.message));
@@ -174,14 +164,10 @@ async fn an_emptied_object_map_or_list_is_as_an_empty_one_of_a_new_resource() {
             if let Some((field, outer)) = place.split_last()
                 && env.get(&new).await.is_ok()
             {
-                let patch = outer
-                    .iter()
-                    .rev()
-                    .fold(json!({field: null}), |inner, name| json!({name: inner}));
-                let merged = env
-                    .merge(&new, json!({"spec": patch}))
-                    .await
-                    .expect("merged");
+                let outer = ["spec"].into_iter().chain(outer.iter().map(String::as_str));
+                let names = outer.collect::<Vec<_>>().into_iter().rev();
+                let patch = names.fold(json!({field: null}), |inner, name| json!({name: inner}));
+                let merged = env.merge(&new, patch).await.expect("merged");
                 let pointer = format!("/spec/{}", place.join("/"));
                 assert_eq!(merged.pointer(&pointer), None, "{context}");
             }
@@ -196,18 +182,14 @@ async fn an_emptied_object_map_or_list_is_as_an_empty_one_of_a_new_resource() {
             let (name, rule) = ("1a", "must be a DNS-1035 label");
             let target = path(kind, &kind.hub, NAMESPACE, name);
             let target = format!("{target}?fieldManager=flux");
-            let refused = env
-                .apply(&target, &object(kind, &kind.hub, name, spec))
-                .await;
+            let object = object(kind, &kind.hub, name, spec);
+            let refused = env.apply(&target, &object).await;
             let refused = refused.expect_err("a name that no Service has");
-            assert!(
-                refused.message.contains(rule),
-                "{kind:?} {service}: {refused:?}"
-            );
+            let is_refused = refused.message.contains(rule);
+            assert!(is_refused, "{kind:?} {service}: {refused:?}");
         }
-        env.delete(&collection(kind, &kind.hub, NAMESPACE))
-            .await
-            .expect("deleted");
+        let all = collection(kind, &kind.hub, NAMESPACE);
+        env.delete(&all).await.expect("deleted");
     }
     println!("{cases} cases");
     assert!(cases >= 30, "{cases}");

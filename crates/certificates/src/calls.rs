@@ -130,10 +130,8 @@ mod tests {
             ready(match query.contains("watch=") {
                 true => Err(io::Error::from(ErrorKind::ConnectionRefused)),
                 false => {
-                    let list = json!({"metadata": {"resourceVersion": "7"}, "items": []});
-                    Ok(http::Response::new(Body::from(
-                        list.to_string().into_bytes(),
-                    )))
+                    let list = br#"{"metadata": {"resourceVersion": "7"}, "items": []}"#;
+                    Ok(http::Response::new(Body::from(list.to_vec())))
                 }
             })
         });

@@ -128,10 +128,8 @@ mod tests {
         let expected = Some(vec![one.authority.clone(), two.authority.clone()]);
         assert_eq!(ours().trusted(&mut object), expected);
         for webhook in object["webhooks"].as_array_mut().unwrap() {
-            webhook["clientConfig"]
-                .as_object_mut()
-                .unwrap()
-                .remove("caBundle");
+            let client = webhook["clientConfig"].as_object_mut();
+            client.unwrap().remove("caBundle");
         }
         assert_eq!(object, before);
     }

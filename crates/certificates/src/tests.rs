@@ -105,10 +105,9 @@ fn client(server: &Shared) -> Client {
             };
             let body = Body::from(answer.to_string().into_bytes());
             let date = Timestamp::now() + SignedDuration::from_hours(24 * days);
-            let date = DateTimePrinter::new()
-                .timestamp_to_rfc9110_string(&date)
-                .unwrap();
-            let response = Response::builder().status(code).header("date", date);
+            let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&date);
+            let response = Response::builder().status(code);
+            let response = response.header("date", date.unwrap());
             Ok::<_, Infallible>(response.body(body).unwrap())
         }
     });

@@ -172,23 +172,16 @@ mod tests {
                    TkQgUFJJVkFURSBLRVktLS0tLVxu";
         let exec = "apiVersion: client.authentication.k8s.io/v1, command: sh, \
                     env: [{name: TOKEN, value: s3cr3t}], interactiveMode: Never";
-        let wrong = [
-            (
-                format!("client-certificate-data: {key}, client-key-data: {key}"),
-                "is not PEM",
-            ),
-            (
-                format!("exec: {{{exec}, args: [-c, 'echo $TOKEN; exit 3']}}"),
-                "exit status: 3",
-            ),
-            (
-                format!("exec: {{{exec}, args: [-c, 'echo $TOKEN']}}"),
-                "not an ExecCredential",
-            ),
-            ("token: s3cr3t, exec: [".to_owned(), "line 2"),
-        ];
-        for (user, problem) in wrong {
-            let error = match Kubeconfig::from_yaml(&file(&user)) {
+        let pem = format!("client-certificate-data: {key}, client-key-data: {key}");
+        let fails = format!("exec: {{{exec}, args: [-c, 'echo $TOKEN; exit 3']}}");
+        let prints = format!("exec: {{{exec}, args: [-c, 'echo $TOKEN']}}");
+        for (user, problem) in [
+            (&*pem, "is not PEM"),
+            (&fails, "exit status: 3"),
+            (&prints, "not an ExecCredential"),
+            ("token: s3cr3t, exec: [", "line 2"),
+        ] {
+            let error = match Kubeconfig::from_yaml(&file(user)) {
                 Ok(kubeconfig) => {
                     let options = KubeConfigOptions::default();
                     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;

@@ -35,85 +35,74 @@ pub(super) fn objects() -> Vec<Value> {
 
 #[test]
 fn objects_have_the_names_that_the_manager_knows() {
-    for (file, pointer, expected) in [
-        ("manager/namespace.yaml", "/metadata/name", NAMESPACE),
-        ("manager/release_patch.yaml", "/metadata/name", DEPLOYMENT),
-        ("olm/subscription.yaml", "/spec/sourceNamespace", NAMESPACE),
+    for (expected, places) in [
         (
-            "olm-v1/cluster_extension.yaml",
-            "/spec/namespace",
             NAMESPACE,
+            &[
+                "manager/namespace.yaml /metadata/name",
+                "olm/subscription.yaml /spec/sourceNamespace",
+                "olm-v1/cluster_extension.yaml /spec/namespace",
+            ][..],
         ),
         (
-            "rbac/service_account.yaml",
-            "/metadata/name",
+            DEPLOYMENT,
+            &[
+                "manager/manager.yaml /metadata/name",
+                "manager/release_patch.yaml /metadata/name",
+            ],
+        ),
+        (
             SERVICE_ACCOUNT,
+            &[
+                "rbac/service_account.yaml /metadata/name",
+                "manager/manager.yaml /spec/template/spec/serviceAccountName",
+            ],
         ),
         (
-            "rbac/leader_election_role.yaml",
-            "/rules/1/resourceNames/0",
+            METRICS_READER,
+            &[
+                "prometheus/reader_service_account.yaml /metadata/name",
+                "prometheus/reader_token.yaml /metadata/annotations/kubernetes.io~1service-account.name",
+            ],
+        ),
+        (
+            METRICS_SERVICE,
+            &[
+                "manager/metrics_service.yaml /metadata/name",
+                // The label `job` of every alert.
+                "prometheus/monitor.yaml /spec/endpoints/0/relabelings/0/replacement",
+            ],
+        ),
+        (
+            "/metrics",
+            &[
+                "rbac/metrics_reader_role.yaml /rules/0/nonResourceURLs/0",
+                "prometheus/monitor.yaml /spec/endpoints/0/path",
+            ],
+        ),
+        (
             LEASE,
+            &["rbac/leader_election_role.yaml /rules/1/resourceNames/0"],
         ),
+        (WEBHOOK_SERVICE, &["webhook/service.yaml /metadata/name"]),
         (
-            "rbac/metrics_reader_role.yaml",
-            "/rules/0/nonResourceURLs/0",
-            "/metrics",
-        ),
-        ("manager/manager.yaml", "/metadata/name", DEPLOYMENT),
-        (
-            "manager/manager.yaml",
-            "/spec/template/spec/serviceAccountName",
-            SERVICE_ACCOUNT,
-        ),
-        (
-            "manager/metrics_service.yaml",
-            "/metadata/name",
-            METRICS_SERVICE,
-        ),
-        ("webhook/service.yaml", "/metadata/name", WEBHOOK_SERVICE),
-        (
-            "certmanager/webhook_ca_patch.yaml",
-            "/metadata/name",
             WEBHOOK_CONFIGURATION,
-        ),
-        (
-            "prometheus/reader_service_account.yaml",
-            "/metadata/name",
-            METRICS_READER,
-        ),
-        (
-            "prometheus/reader_token.yaml",
-            "/metadata/annotations/kubernetes.io~1service-account.name",
-            METRICS_READER,
-        ),
-        (
-            "prometheus/monitor.yaml",
-            "/spec/endpoints/0/path",
-            "/metrics",
-        ),
-        // The label `job` of every alert.
-        (
-            "prometheus/monitor.yaml",
-            "/spec/endpoints/0/relabelings/0/replacement",
-            METRICS_SERVICE,
+            &["certmanager/webhook_ca_patch.yaml /metadata/name"],
         ),
     ] {
-        let there = object(file);
-        let found = there.pointer(pointer);
-        assert_eq!(found, Some(&json!(expected)), "{file}: {pointer}");
+        for place in places {
+            let (file, pointer) = place.split_once(' ').unwrap();
+            let there = object(file);
+            let found = there.pointer(pointer);
+            assert_eq!(found, Some(&json!(expected)), "{place}");
+        }
     }
-    let namespaces = ["Namespace", "ClusterRole", "ClusterRoleBinding"];
-    let elsewhere = [
-        "CustomResourceDefinition",
-        "ValidatingWebhookConfiguration",
-        "ClusterCatalog",
-        "ClusterExtension",
-    ];
+    let without_namespace = "Namespace ClusterRole ClusterRoleBinding CustomResourceDefinition \
+                             ValidatingWebhookConfiguration ClusterCatalog ClusterExtension";
     for it in objects() {
         let kind = it["kind"].as_str().unwrap();
         let is_ours = kinds().iter().any(|ours| ours.kind == kind);
-        let outside = namespaces.iter().chain(&elsewhere).any(|it| *it == kind);
-        if !is_ours && !outside {
+        if !is_ours && !without_namespace.split(' ').any(|it| it == kind) {
             assert_eq!(it["metadata"]["namespace"], NAMESPACE, "{it}");
         }
     }
@@ -139,11 +128,12 @@ fn a_manager_for_one_namespace_has_the_flags_of_the_others_but_no_metrics() {
     };
     let mut expected = arguments("manager/manager.yaml");
     for argument in &mut expected {
-        if argument
+        let (flag, _) = argument
             .as_str()
             .unwrap()
-            .starts_with("--metrics-bind-address=")
-        {
+            .split_once('=')
+            .unwrap_or_default();
+        if flag == "--metrics-bind-address" {
             *argument = json!("--metrics-bind-address=0");
         }
     }
@@ -154,18 +144,14 @@ fn a_manager_for_one_namespace_has_the_flags_of_the_others_but_no_metrics() {
 #[test]
 fn what_the_overlay_for_one_namespace_removes_is_there() {
     let (all, list) = (objects(), object("namespaced/kustomization.yaml"));
-    let patches = list["patches"].as_array().unwrap();
-    let removed: Vec<_> = patches
-        .iter()
-        .map(|it| &it["target"])
-        .filter(|it| it.is_object())
-        .collect();
+    let targets = list["patches"].as_array().unwrap().iter();
+    let targets = targets.filter_map(|patch| patch.get("target"));
+    let removed: Vec<_> = targets.collect();
     assert!(!removed.is_empty());
     for target in removed {
-        let found = all
-            .iter()
-            .any(|it| it["kind"] == target["kind"] && it["metadata"]["name"] == target["name"]);
-        assert!(found, "{target}");
+        let is_it =
+            |it: &Value| it["kind"] == target["kind"] && it["metadata"]["name"] == target["name"];
+        assert!(all.iter().any(is_it), "{target}");
     }
 }
 

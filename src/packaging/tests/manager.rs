@@ -54,9 +54,8 @@ fn configuration() -> Config {
 fn variables() -> BTreeSet<String> {
     let command = Config::command();
     let named = command.get_arguments().filter_map(|flag| flag.get_env());
-    named
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect()
+    let named = named.map(|name| name.to_string_lossy().into_owned());
+    named.collect()
 }
 
 fn port(name: &str) -> Value {
@@ -93,12 +92,9 @@ fn the_manager_knows_every_variable_that_it_is_given() {
     known.extend(images.map(|image| image.variable.to_owned()));
     known.insert("POD_NAMESPACE".to_owned());
     let container = container();
-    let given: BTreeSet<_> = container["env"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|variable| variable["name"].as_str().unwrap())
-        .collect();
+    let given = container["env"].as_array().unwrap().iter();
+    let given = given.map(|variable| variable["name"].as_str().unwrap());
+    let given: BTreeSet<_> = given.collect();
     let (name, mode) = certificate_mode();
     for variable in given.iter().chain([&name.as_str(), &"METRICS_CERT_PATH"]) {
         assert!(known.contains(*variable), "{variable}");
@@ -152,10 +148,8 @@ fn the_webhook_certificate_is_mounted_where_the_manager_looks_for_it() {
     let patch = object("certmanager/manager_certificates_patch.yaml");
     let mounts = &patch["spec"]["template"]["spec"]["containers"][0]["volumeMounts"];
     let mut mounts = mounts.as_array().unwrap().iter();
-    let mount = mounts
-        .find(|mount| mount["name"] == "webhook-certs")
-        .unwrap();
-    let folder = Path::new(mount["mountPath"].as_str().unwrap());
+    let mount = mounts.find(|mount| mount["name"] == "webhook-certs");
+    let folder = Path::new(mount.unwrap()["mountPath"].as_str().unwrap());
     assert_eq!(files.certificate, folder.join("tls.crt"));
     assert_eq!(files.key, folder.join("tls.key"));
 }

@@ -13,15 +13,9 @@ use crate::names::{LEASE, METRICS_SERVICE};
 /// The dashboards and their uids, which must never change because links contain them. The first
 /// two have the names of kubebuilder's Grafana plugin.
 const DASHBOARDS: [(&str, &str); 3] = [
-    (
-        "controller-resources-metrics.json",
-        "quartet-operator-resources",
-    ),
-    (
-        "controller-runtime-metrics.json",
-        "quartet-operator-runtime",
-    ),
-    ("webhooks.json", "quartet-operator-webhooks"),
+    ("controller-resources-metrics", "quartet-operator-resources"),
+    ("controller-runtime-metrics", "quartet-operator-runtime"),
+    ("webhooks", "quartet-operator-webhooks"),
 ];
 
 /// Labels that a scrape adds to every series.
@@ -63,7 +57,8 @@ fn runbook(alert: &Value) -> String {
 
 fn dashboards() -> Vec<Value> {
     let read = |(file, _): &(&str, &str)| {
-        let text = std::fs::read_to_string(root().join("grafana").join(file)).unwrap();
+        let path = root().join(format!("grafana/{file}.json"));
+        let text = std::fs::read_to_string(path).unwrap();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"))
     };
     DASHBOARDS.iter().map(read).collect()
@@ -87,11 +82,9 @@ fn each_alert_has_a_runbook_and_each_runbook_an_alert() {
     let alerts = alerts();
     let named: BTreeSet<_> = alerts.iter().map(|it| root().join(runbook(it))).collect();
     assert_eq!(named.len(), alerts.len(), "two alerts of one name");
-    let runbooks: BTreeSet<_> = std::fs::read_dir(root().join("docs/runbooks"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| !OTHER_PAGES.iter().any(|page| path.ends_with(page)))
-        .collect();
+    let pages = std::fs::read_dir(root().join("docs/runbooks")).unwrap();
+    let mut runbooks: BTreeSet<_> = pages.map(|entry| entry.unwrap().path()).collect();
+    runbooks.retain(|path| !OTHER_PAGES.iter().any(|page| path.ends_with(page)));
     assert_eq!(named, runbooks);
 }
 
@@ -126,15 +119,9 @@ fn each_alert_is_complete_and_links_its_runbook_in_this_repository() {
         assert_eq!(keys(annotations), expected, "{alert}");
         assert!(text(annotations, "description").ends_with('.'), "{alert}");
         assert!(text(annotations, "summary").ends_with('.'), "{alert}");
-        assert_eq!(
-            text(annotations, "runbook_url"),
-            format!(
-                "{}/blob/main/{}",
-                text(&project, "repository"),
-                runbook(&alert)
-            ),
-            "packaging/project.yaml names the repository"
-        );
+        let repository = text(&project, "repository");
+        let expected = format!("{repository}/blob/main/{}", runbook(&alert));
+        assert_eq!(text(annotations, "runbook_url"), expected);
     }
 }
 
@@ -217,9 +204,8 @@ fn every_metric_and_label_that_a_query_names_is_one_of_the_manager() {
     for query in queries().into_iter().chain(alerts) {
         let mut there: BTreeSet<&str> = OF_EVERY_SERIES.into();
         for (metric, matchers) in selectors(&query) {
-            let labels = documented
-                .get(&metric)
-                .unwrap_or_else(|| panic!("{metric} is not in docs/metrics.md: {query}"));
+            let labels = documented.get(&metric);
+            let labels = labels.unwrap_or_else(|| panic!("undocumented: {metric} in {query}"));
             for (label, _) in matchers {
                 let known = labels.contains(&label) || OF_EVERY_SERIES.contains(&label.as_str());
                 assert!(known, "{metric} has no label {label}: {query}");
@@ -234,12 +220,10 @@ fn every_metric_and_label_that_a_query_names_is_one_of_the_manager() {
 
 #[test]
 fn a_dashboard_keeps_its_uid_and_takes_its_data_source_from_a_variable() {
-    let files: BTreeSet<_> = std::fs::read_dir(root().join("grafana"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    let named: BTreeSet<_> = DASHBOARDS.iter().map(|(file, _)| (*file).into()).collect();
-    assert_eq!(files, named);
+    let files = std::fs::read_dir(root().join("grafana")).unwrap();
+    let files = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let named = DASHBOARDS.map(|(file, _)| format!("{file}.json"));
+    assert_eq!(files.collect::<BTreeSet<_>>(), named.into());
     for (dashboard, (file, uid)) in dashboards().iter().zip(DASHBOARDS) {
         assert_eq!(dashboard["uid"], uid, "{file}");
         assert_eq!(dashboard["id"], Value::Null, "{file}: of one Grafana");

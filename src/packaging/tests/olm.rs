@@ -92,6 +92,12 @@ fn the_description_tells_of_every_kind() {
     assert!(short.unwrap().starts_with(&names.join(", ")));
 }
 
+/// The entry of a CRD for one of its versions.
+fn entry<'a>(owned: &'a [Value], kind: &str, version: &str) -> &'a Value {
+    let is_it = |it: &&Value| it["kind"] == kind && it["version"] == version;
+    owned.iter().find(is_it).expect("an entry")
+}
+
 #[test]
 fn every_field_of_every_version_has_a_descriptor_that_says_something() {
     let csv = the_csv();
@@ -99,23 +105,15 @@ fn every_field_of_every_version_has_a_descriptor_that_says_something() {
     assert_eq!(owned.len(), 2 * kinds().len());
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
-            let entry = owned
-                .iter()
-                .find(|it| it["kind"] == kind.kind && it["version"] == version.name)
-                .unwrap();
+            let entry = entry(owned, kind.kind, version.name);
             let crd = json!(kind.crd(version));
-            for (name, descriptors) in
-                [("spec", "specDescriptors"), ("status", "statusDescriptors")]
-            {
-                let descriptors = list(&entry[descriptors]);
+            for name in ["spec", "status"] {
+                let descriptors = list(&entry[format!("{name}Descriptors")]);
                 let paths: BTreeSet<_> = descriptors.iter().map(|it| it["path"].as_str()).collect();
                 assert_eq!(paths.len(), descriptors.len(), "two of one path");
                 let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-                for field in schema["properties"][name]["properties"]
-                    .as_object()
-                    .unwrap()
-                    .keys()
-                {
+                let fields = schema["properties"][name]["properties"].as_object();
+                for field in fields.unwrap().keys() {
                     assert!(paths.contains(&Some(field.as_str())), "{kind:?} {field}");
                 }
                 for descriptor in descriptors {
@@ -124,12 +122,8 @@ fn every_field_of_every_version_has_a_descriptor_that_says_something() {
                     }
                 }
             }
-            let resources = list(&entry["resources"]);
-            assert!(
-                resources
-                    .iter()
-                    .any(|it| it["kind"] == "Event" && it["version"] == "v1")
-            );
+            let is_event = |it: &Value| it["kind"] == "Event" && it["version"] == "v1";
+            assert!(list(&entry["resources"]).iter().any(is_event));
         }
     }
 }
@@ -139,15 +133,12 @@ fn a_console_shows_fields_in_its_own_widgets() {
     let csv = the_csv();
     let owned = list(&csv["spec"]["customresourcedefinitions"]["owned"]);
     let urns = |kind: &str, version: &str, path: &str| -> Vec<String> {
-        let entry = owned
-            .iter()
-            .find(|it| it["kind"] == kind && it["version"] == version);
-        let descriptors = list(&entry.unwrap()["specDescriptors"]);
+        let descriptors = list(&entry(owned, kind, version)["specDescriptors"]);
         let descriptor = descriptors.iter().find(|it| it["path"] == path);
         let descriptor = descriptor.unwrap_or_else(|| panic!("{kind} {version} {path}"));
+        let ours = "urn:alm:descriptor:com.tectonic.ui:";
         let urns = texts(&descriptor["x-descriptors"]).into_iter();
-        urns.map(|urn| urn.replace("urn:alm:descriptor:com.tectonic.ui:", ""))
-            .collect()
+        urns.map(|urn| urn.replace(ours, "")).collect()
     };
     assert_eq!(urns("Memcached", "v1alpha1", "size"), ["podCount"]);
     let found = urns("Memcached", "v1", "service.enabled");
@@ -164,10 +155,8 @@ fn a_console_shows_fields_in_its_own_widgets() {
 #[test]
 fn every_example_is_a_sample_that_its_own_type_takes() {
     let csv = the_csv();
-    let examples = csv["metadata"]["annotations"]["alm-examples"]
-        .as_str()
-        .unwrap();
-    let examples: Vec<Value> = serde_json::from_str(examples).unwrap();
+    let examples = csv["metadata"]["annotations"]["alm-examples"].as_str();
+    let examples: Vec<Value> = serde_json::from_str(examples.unwrap()).unwrap();
     assert_eq!(examples.len(), 2 * kinds().len());
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
@@ -188,18 +177,15 @@ fn the_labels_of_the_bundles_image_are_its_annotations() {
     let text = |path: &str| &files[Path::new(path)];
     let annotations: Value =
         serde_saphyr::from_str(text("bundle/metadata/annotations.yaml")).unwrap();
-    let annotations: BTreeSet<String> = annotations["annotations"]
-        .as_object()
-        .unwrap()
-        .iter()
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap()))
-        .collect();
+    let annotations = annotations["annotations"].as_object().unwrap().iter();
+    let annotations = annotations.map(|(key, value)| format!("{key}={}", value.as_str().unwrap()));
+    let annotations: BTreeSet<String> = annotations.collect();
     let labels = text("bundle.Dockerfile").lines();
-    let labels: BTreeSet<String> = labels
-        .filter_map(|line| line.strip_prefix("LABEL "))
-        .map(ToOwned::to_owned)
-        .collect();
-    assert_eq!(labels, annotations);
+    let labels = labels.filter_map(|line| line.strip_prefix("LABEL "));
+    assert_eq!(
+        labels.map(str::to_owned).collect::<BTreeSet<_>>(),
+        annotations
+    );
     assert!(annotations.contains("operators.operatorframework.io.bundle.channels.v1=candidate"));
 }
 
@@ -215,19 +201,17 @@ fn a_bundle_elsewhere_has_its_dockerfile_beside_it() {
 
 #[test]
 fn the_images_of_the_tools_are_of_the_versions_that_hack_builds() {
-    let sdk = module_version(
-        "hack/operator-sdk/go.mod",
-        "github.com/operator-framework/operator-sdk",
-    );
+    let of = |tool: &str, module: &str| {
+        let module = format!("github.com/operator-framework/{module}");
+        module_version(&format!("hack/{tool}/go.mod"), &module)
+    };
+    let sdk = of("operator-sdk", "operator-sdk");
     let scorecard = repository_file("packaging/bundle/tests/scorecard/config.yaml");
     let images = scorecard.lines().filter(|line| line.contains("image: "));
     let images: BTreeSet<_> = images.map(str::trim_start).collect();
     let expected = format!("image: quay.io/operator-framework/scorecard-test:{sdk}");
     assert_eq!(images, [expected.as_str()].into());
-    let opm = module_version(
-        "hack/opm/go.mod",
-        "github.com/operator-framework/operator-registry",
-    );
+    let opm = of("opm", "operator-registry");
     let dockerfile = &repository_file("catalog.Dockerfile");
     assert!(dockerfile.contains(&format!("opm:{opm}\n")), "{dockerfile}");
 }
@@ -244,22 +228,17 @@ fn a_later_version_replaces_and_skips_the_earlier_ones() {
     for channel in ["stable", "candidate"] {
         let path = format!("catalog/{PROJECT}/channel-{channel}.yaml");
         let channel: Value = serde_saphyr::from_str(&files[Path::new(&path)]).unwrap();
-        assert_eq!(
-            channel["entries"],
-            json!([
-                { "name": "quartet-operator.v0.1.0", "skipRange": ">=0.0.0 <0.1.0" },
-                {
-                    "name": "quartet-operator.v0.2.0",
-                    "replaces": "quartet-operator.v0.1.0",
-                    "skipRange": ">=0.0.0 <0.2.0",
-                },
-                {
-                    "name": "quartet-operator.v1.0.0",
-                    "replaces": "quartet-operator.v0.2.0",
-                    "skipRange": ">=0.0.0 <1.0.0",
-                },
-            ])
-        );
+        let entry = |version: &str, replaced: &str| {
+            let skipped = format!(">=0.0.0 <{version}");
+            let (name, replaced) = (
+                format!("{PROJECT}.v{version}"),
+                format!("{PROJECT}.v{replaced}"),
+            );
+            json!({"name": name, "replaces": replaced, "skipRange": skipped})
+        };
+        let first = json!({"name": "quartet-operator.v0.1.0", "skipRange": ">=0.0.0 <0.1.0"});
+        let expected = json!([first, entry("0.2.0", "0.1.0"), entry("1.0.0", "0.2.0")]);
+        assert_eq!(channel["entries"], expected);
     }
 }
 

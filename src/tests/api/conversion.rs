@@ -9,8 +9,13 @@ mod raw;
 
 use serde_json::{Value, json};
 
-use quartet_versions::conversion::{Converted, convert};
+use quartet_versions::conversion::convert;
 use quartet_versions::{Kind, Version};
+
+/// An object without a status.
+fn of(kind: &Kind, version: &Version, metadata: Value, spec: Value) -> Value {
+    object(kind, version, metadata, Some(spec), json!({}))
+}
 
 fn object(
     kind: &Kind,
@@ -32,10 +37,7 @@ fn object(
 }
 
 fn converted(kind: &Kind, object: &Value, to: &Version) -> Value {
-    let Converted {
-        object,
-        data_left_out,
-    } = convert(kind, object.clone(), to).unwrap();
-    assert!(!data_left_out);
-    object
+    let converted = convert(kind, object.clone(), to).unwrap();
+    assert!(!converted.data_left_out);
+    converted.object
 }

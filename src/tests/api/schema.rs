@@ -5,19 +5,16 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 
 use crate::tests::workload::kinds;
+use quartet_versions::limits::QUALIFIED_NAME_MAX;
 use quartet_versions::replicas::Pods;
+use quartet_versions::rules::{KEYS_ARE_NAMES, KEYS_MESSAGE};
 
 /// The parts of our CRDs whose description and bounds are not ours.
 const OF_KUBERNETES: [&str; 3] = [".apiVersion", ".kind", ".metadata"];
 
 fn root(crd: &CustomResourceDefinition) -> &JSONSchemaProps {
-    crd.spec.versions[0]
-        .schema
-        .as_ref()
-        .unwrap()
-        .open_api_v3_schema
-        .as_ref()
-        .unwrap()
+    let schema = crd.spec.versions[0].schema.as_ref().unwrap();
+    schema.open_api_v3_schema.as_ref().unwrap()
 }
 
 /// Every part of `schema` with its path; items as `[]`, values of maps as `{}`.
@@ -60,10 +57,8 @@ fn every_property_has_a_description() {
     for_every_part(|path, schema| {
         let named_by_its_parent = path.ends_with("[]") || path.ends_with("{}");
         let description = schema.description.as_deref().unwrap_or_default();
-        assert!(
-            named_by_its_parent || description.len() > 10,
-            "{path}: {description:?}"
-        );
+        let is_named = named_by_its_parent || description.len() > 10;
+        assert!(is_named, "{path}: {description:?}");
         assert!(!description.contains("Auto-generated"), "{path}");
     });
 }
@@ -71,20 +66,10 @@ fn every_property_has_a_description() {
 #[test]
 fn optional_properties_tell_their_default_and_required_ones_that_they_have_none() {
     for_every_part(|path, schema| {
-        let Some(properties) = schema
-            .properties
-            .as_ref()
-            .filter(|_| path.contains(".spec"))
-        else {
-            return;
-        };
-        for (name, property) in properties {
+        let properties = schema.properties.iter().flatten();
+        for (name, property) in properties.filter(|_| path.contains(".spec")) {
             let description = property.description.as_deref().unwrap_or_default();
-            let required = schema
-                .required
-                .iter()
-                .flatten()
-                .any(|required| required == name);
+            let required = schema.required.iter().flatten().any(|it| it == name);
             let told = property.default.is_some()
                 || description.contains(if required { "No default" } else { "Default: " });
             // For objects with required fields and for items of lists, their own fields tell it.
@@ -97,43 +82,38 @@ fn optional_properties_tell_their_default_and_required_ones_that_they_have_none(
 
 #[test]
 fn every_value_is_bounded() {
-    for_every_part(|path, schema| match schema.type_.as_deref() {
-        Some("integer") => {
-            assert!(
-                schema.minimum.is_some() && schema.maximum.is_some(),
-                "{path}"
-            );
-            assert!(
-                matches!(schema.format.as_deref(), Some("int32" | "int64")),
-                "{path}"
-            );
-        }
-        Some("string") => {
-            let bounded = schema.max_length.is_some()
-                || schema.enum_.is_some()
-                || schema.format.as_deref() == Some("date-time");
-            assert!(bounded, "{path}");
-        }
-        Some("array") => {
-            assert!(
-                schema.max_items.is_some() && schema.x_kubernetes_list_type.is_some(),
-                "{path}"
-            );
-        }
-        Some("object") => {
-            let bounded = schema.properties.is_some() || schema.max_properties.is_some();
-            assert!(bounded, "{path}");
-        }
-        Some("boolean") => {}
-        None => {
-            assert_eq!(schema.x_kubernetes_int_or_string, Some(true), "{path}");
-            assert!(
-                schema.max_length.is_some() && schema.minimum.is_some(),
-                "{path}"
-            );
-        }
-        other => panic!("{path}: {other:?}"),
+    for_every_part(|path, schema| {
+        let format = schema.format.as_deref();
+        let is_bounded = match schema.type_.as_deref() {
+            Some("integer") => {
+                let is_sized = matches!(format, Some("int32" | "int64"));
+                schema.minimum.is_some() && schema.maximum.is_some() && is_sized
+            }
+            Some("string") => {
+                let has_length = schema.max_length.is_some();
+                has_length || schema.enum_.is_some() || format == Some("date-time")
+            }
+            Some("array") => schema.max_items.is_some() && schema.x_kubernetes_list_type.is_some(),
+            Some("object") if schema.additional_properties.is_some() => {
+                schema.max_properties.is_some() && schema.x_kubernetes_validations.is_some()
+            }
+            Some("object") => schema.properties.is_some(),
+            Some("boolean") => true,
+            None => {
+                assert_eq!(schema.x_kubernetes_int_or_string, Some(true), "{path}");
+                schema.max_length.is_some() && schema.minimum.is_some()
+            }
+            other => panic!("{path}: {other:?}"),
+        };
+        assert!(is_bounded, "{path}");
     });
+}
+
+#[test]
+fn the_rule_of_keys_says_the_longest_qualified_name() {
+    for text in [KEYS_ARE_NAMES, KEYS_MESSAGE] {
+        assert!(text.contains(&QUALIFIED_NAME_MAX.to_string()), "{text}");
+    }
 }
 
 #[test]
@@ -169,13 +149,11 @@ fn a_default_stands_only_where_both_versions_have_the_field() {
                     continue;
                 }
                 let field = path.strip_prefix(".spec.").expect("a field of the spec");
-                let moved = kind
-                    .field_mappings
-                    .iter()
-                    .find_map(|it| match version.name {
-                        name if name == kind.hub.name => (it.hub == [field]).then_some(it.spoke),
-                        _ => (it.spoke == [field]).then_some(it.hub),
-                    });
+                let mut mappings = kind.field_mappings.iter();
+                let moved = mappings.find_map(|it| match version.name == kind.hub.name {
+                    true => (it.hub == [field]).then_some(it.spoke),
+                    false => (it.spoke == [field]).then_some(it.hub),
+                });
                 let theirs = moved.map_or_else(|| field.to_owned(), |path| path.join("."));
                 let crd = kind.crd(other);
                 let mut fields = Vec::new();
@@ -213,13 +191,8 @@ fn a_field_that_may_not_change_is_required_or_has_a_default() {
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
             let unset = that_can_be_unset(root(&kind.crd(version)));
-            assert_eq!(
-                unset,
-                Vec::<String>::new(),
-                "{} {}",
-                kind.kind,
-                version.name
-            );
+            let expected = Vec::<String>::new();
+            assert_eq!(unset, expected, "{kind:?} {version:?}");
         }
     }
     let rule = serde_json::json!([{"rule": "self == oldSelf", "message": "may not be changed"}]);
@@ -241,12 +214,8 @@ fn the_status_has_one_schema_in_both_versions() {
         let status = |crd: CustomResourceDefinition| {
             root(&crd).properties.as_ref().unwrap()["status"].clone()
         };
-        assert_eq!(
-            status(kind.crd(&kind.spoke)),
-            status(kind.crd(&kind.hub)),
-            "{}",
-            kind.kind
-        );
+        let spoke = status(kind.crd(&kind.spoke));
+        assert_eq!(spoke, status(kind.crd(&kind.hub)), "{kind:?}");
     }
 }
 

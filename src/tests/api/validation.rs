@@ -6,7 +6,6 @@ use crate::tests::api::conversion::generators::{arbitrary_spec, kinds_and_versio
 use quartet_versions::validation::service_name_error;
 use quartet_versions::{Kind, Version};
 
-mod schemas;
 mod within;
 
 pub(crate) use within::within;
@@ -46,35 +45,27 @@ fn a_missing_field_and_a_null_are_told() {
 
 #[test]
 fn a_value_of_another_type_is_told() {
-    for (kind, version, spec, problem) in [
+    let count = json!({"count": "3"});
+    let policy = json!({"imagePullPolicy": "Sometimes"});
+    let limits = json!({"resources": {"limits": {"cpu": -1}}});
+    let unknown = "unknown variant `Sometimes`, expected one of `Always`";
+    for (said, problem) in [
         (
-            &nginx::KIND,
-            "v1alpha1",
-            json!({"count": "3"}),
+            said(&nginx::KIND, "v1alpha1", count),
             "invalid type: string \"3\", expected i32",
         ),
         (
-            &memcached::KIND,
-            "v1",
-            json!([1]),
+            said(&memcached::KIND, "v1", json!([1])),
             "invalid type: sequence, expected",
         ),
+        (said(&nginx::KIND, "v1", policy), unknown),
         (
-            &nginx::KIND,
-            "v1",
-            json!({"imagePullPolicy": "Sometimes"}),
-            "unknown variant `Sometimes`, expected one of `Always`",
-        ),
-        (
-            &nginx::KIND,
-            "v1",
-            json!({"resources": {"limits": {"cpu": -1}}}),
+            said(&nginx::KIND, "v1", limits),
             "data did not match any variant",
         ),
     ] {
-        let said = said(kind, version, spec).unwrap();
         let expected = format!("spec: Invalid value: {problem}");
-        assert!(said.starts_with(&expected), "{said}");
+        assert!(said.as_ref().unwrap().starts_with(&expected), "{said:?}");
     }
 }
 

@@ -14,9 +14,7 @@ fn accepted(review: &Value, answer: &Value) -> Result<Vec<Value>, String> {
     if answer["apiVersion"] != "apiextensions.k8s.io/v1" || answer["kind"] != "ConversionReview" {
         return Err("expected webhook response of another version or kind".to_owned());
     }
-    let response = answer["response"]
-        .as_object()
-        .ok_or("no response provided")?;
+    let response = &answer["response"];
     if response["uid"] != request["uid"] {
         return Err("expected another response.uid".to_owned());
     }
@@ -25,38 +23,33 @@ fn accepted(review: &Value, answer: &Value) -> Result<Vec<Value>, String> {
     }
     let none = Vec::new();
     let objects = request["objects"].as_array().unwrap_or(&none);
-    let converted = response["convertedObjects"]
-        .as_array()
-        .ok_or("no objects")?;
+    let converted = response["convertedObjects"].as_array();
+    let converted = converted.ok_or("no objects")?;
     if converted.len() != objects.len() {
         return Err("returned another number of objects".to_owned());
     }
-    objects
-        .iter()
-        .zip(converted)
-        .map(|(original, converted)| {
-            if converted["apiVersion"] != request["desiredAPIVersion"] {
-                return Err("invalid groupVersion".to_owned());
+    let pairs = objects.iter().zip(converted).map(|(original, converted)| {
+        if converted["apiVersion"] != request["desiredAPIVersion"] {
+            return Err("invalid groupVersion".to_owned());
+        }
+        if converted["kind"] != original["kind"] {
+            return Err("invalid kind".to_owned());
+        }
+        for field in ["name", "namespace", "uid"] {
+            if converted["metadata"][field] != original["metadata"][field] {
+                return Err(format!("must have the same {field}"));
             }
-            if converted["kind"] != original["kind"] {
-                return Err("invalid kind".to_owned());
-            }
-            for field in ["name", "namespace", "uid"] {
-                if converted["metadata"][field] != original["metadata"][field] {
-                    return Err(format!("must have the same {field}"));
-                }
-            }
-            restored(original, converted)
-        })
-        .collect()
+        }
+        restored(original, converted)
+    });
+    pairs.collect()
 }
 
 /// The converted object with the metadata that the API server sets: the original's, with labels and
 /// annotations of the converted object if they are valid.
 fn restored(original: &Value, converted: &Value) -> Result<Value, String> {
-    let answered = converted["metadata"]
-        .as_object()
-        .ok_or("missing metadata in converted object")?;
+    let answered = converted["metadata"].as_object();
+    let answered = answered.ok_or("missing metadata in converted object")?;
     let mut metadata = original["metadata"].as_object().unwrap().clone();
     for field in ["labels", "annotations"] {
         let Some(map) = answered.get(field).filter(|map| !map.is_null()) else {
@@ -194,38 +187,25 @@ fn what_cannot_be_converted_is_named_and_fails_the_whole_call() {
     let good = memcached("v1alpha1", json!({"size": 3}));
     let of = |api_version: &str, kind: &str| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "namespace": "n"}});
     let hub = "cache.example.com/v1";
-    for (desired, bad, complaint) in [
-        (
-            hub,
-            of(hub, "Nginx"),
-            "n/x: cannot convert a \"Nginx\" to \"cache.example.com/v1\"",
-        ),
-        (
-            hub,
-            of("cache.example.com/v3", "Memcached"),
-            "n/x: cannot convert a Memcached from apiVersion \"cache.example.com/v3\"",
-        ),
-        (
-            hub,
-            of("proxy.example.com/v1", "Memcached"),
-            "from apiVersion \"proxy.example.com/v1\"",
-        ),
-        (
-            hub,
-            json!({"kind": "Memcached"}),
-            "?: cannot convert a Memcached from apiVersion \"\"",
-        ),
-        (hub, json!({}), "?: cannot convert a \"\""),
-        (
-            "cache.example.com/v9",
-            good.clone(),
-            "to \"cache.example.com/v9\"",
-        ),
-        ("v1", good.clone(), "to \"v1\""),
-        ("", good.clone(), "to \"\""),
+    let nginx = "n/x: cannot convert a \"Nginx\" to \"cache.example.com/v1\"";
+    let v3 = "n/x: cannot convert a Memcached from apiVersion \"cache.example.com/v3\"";
+    let other = "from apiVersion \"proxy.example.com/v1\"";
+    let unnamed = "?: cannot convert a Memcached from apiVersion \"\"";
+    for (bad, complaint) in [
+        (of(hub, "Nginx"), nginx),
+        (of("cache.example.com/v3", "Memcached"), v3),
+        (of("proxy.example.com/v1", "Memcached"), other),
+        (json!({"kind": "Memcached"}), unnamed),
+        (json!({}), "?: cannot convert a \"\""),
     ] {
-        let answer = answered(&conversion(desired, &[good.clone(), bad]).to_string());
+        let answer = answered(&conversion(hub, &[good.clone(), bad]).to_string());
         assert!(failure(&answer).contains(complaint), "{answer}");
+    }
+    for desired in ["cache.example.com/v9", "v1", ""] {
+        let review = conversion(desired, std::slice::from_ref(&good));
+        let answer = answered(&review.to_string());
+        let complaint = format!("to {desired:?}");
+        assert!(failure(&answer).contains(&complaint), "{answer}");
     }
     for bad in [Value::Null, json!(1), json!("x"), json!([])] {
         let answer = answered(&conversion(hub, &[good.clone(), bad]).to_string());

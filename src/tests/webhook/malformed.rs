@@ -42,34 +42,27 @@ async fn what_is_no_review_is_a_bad_request() {
         ];
         reviews.map(|review| review.to_string())
     };
-    let mut bodies: Vec<Vec<u8>> = [
-        "",
-        " ",
-        "{}",
-        "[]",
-        "null",
-        "1",
-        "NaN",
+    let short = ["", " ", "{}", "[]", "null", "1", "NaN", "1e400"];
+    let others = [
         "{\"request\":",
-        "1e400",
         "{\"a\":1}{}",
         &deep,
         "{\"kind\":\"AdmissionReview\",\"kind\":\"AdmissionReview\"}",
         r#"{"apiVersion":"v1","kind":"Pod","request":{"uid":"u"}}"#,
         r#"{"apiVersion":1,"kind":2,"request":{"uid":"u"}}"#,
-    ]
-    .map(|body| body.as_bytes().to_vec())
-    .to_vec();
-    bodies.push(b"\xff\xfe{}".to_vec());
-    bodies.push(b"{\"apiVersion\":\"\xff\"}".to_vec());
-    for request in [
-        Value::Null,
-        json!({}),
-        json!({"uid": ""}),
-        json!({"uid": null}),
-        json!({"uid": 1}),
-        json!([]),
+    ];
+    let texts = short.into_iter().chain(others).map(str::as_bytes);
+    let no_text: [&[u8]; 2] = [b"\xff\xfe{}", b"{\"apiVersion\":\"\xff\"}"];
+    let mut bodies: Vec<_> = texts.chain(no_text).map(<[u8]>::to_vec).collect();
+    for uid in [
+        "null",
+        "{}",
+        r#"{"uid":""}"#,
+        r#"{"uid":null}"#,
+        r#"{"uid":1}"#,
+        "[]",
     ] {
+        let request = serde_json::from_str(uid).unwrap();
         bodies.extend(with(request).map(String::into_bytes));
     }
     for path in ENDPOINTS {
@@ -149,10 +142,8 @@ async fn other_paths_and_methods_are_rejected_by_their_codes() {
 #[tokio::test]
 async fn what_is_no_http_of_ours_is_hung_up_on() {
     let server = Server::start().await;
-    let long_header = format!(
-        "POST /convert HTTP/1.1\r\nx: {}\r\n\r\n",
-        "x".repeat(200_000)
-    );
+    let long = "x".repeat(200_000);
+    let long_header = format!("POST /convert HTTP/1.1\r\nx: {long}\r\n\r\n");
     let requests: [&[u8]; 5] = [
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"\x16\x03\x01\x00\x05hello",
@@ -181,11 +172,7 @@ async fn http_2_old_tls_and_no_tls_are_rejected_in_the_handshake() {
         .with_root_certificates(roots)
         .with_no_client_auth();
     assert!(server.try_connect(old).await.is_err());
-    for garbage in [
-        b"GET / HTTP/1.1\r\n\r\n".as_slice(),
-        &[0; 600],
-        &[0x16; 20_000],
-    ] {
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 600], &[0x16; 20_000]] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         let _ = stream.write_all(garbage).await;
         let _ = timeout(stream.read_to_end(&mut Vec::new())).await;

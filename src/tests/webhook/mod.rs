@@ -83,9 +83,8 @@ impl Server {
         let stop = Arc::new(Notify::new());
         let stopped = Arc::clone(&stop);
         let shutdown = async move { stopped.notified().await };
-        let running = tokio::spawn(serve(
-            listener, resolver, minimum, handlers, STOPPING, shutdown,
-        ));
+        let serving = serve(listener, resolver, minimum, handlers, STOPPING, shutdown);
+        let running = tokio::spawn(serving);
         Self {
             address,
             registry,
@@ -103,9 +102,8 @@ impl Server {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
         let name = ServerName::try_from("localhost").unwrap();
-        let stream = TlsConnector::from(Arc::new(tls))
-            .connect(name, stream)
-            .await?;
+        let connector = TlsConnector::from(Arc::new(tls));
+        let stream = connector.connect(name, stream).await?;
         Ok(Client { stream })
     }
 
@@ -123,9 +121,8 @@ impl Server {
     /// The value of one series, 0 if it does not exist.
     fn metric(&self, series: &str) -> f64 {
         let text = self.metrics();
-        let value = text
-            .lines()
-            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        let mut lines = text.lines();
+        let value = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         value.map_or(0.0, |value| value.parse().unwrap())
     }
 }

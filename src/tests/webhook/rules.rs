@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::admission::{asked, message};
+use super::admission::{asked, message, said};
 use super::*;
 use crate::kinds::DATA_ANNOTATION;
 use quartet_versions::conversion::MOST_VALUES;
@@ -22,33 +22,26 @@ async fn a_service_that_only_the_annotation_asks_for_needs_a_name_that_fits() {
     };
     let on = || Some(json!({"v1": {"service": {"enabled": true}}}));
     let off = || Some(json!({"v1": {"service": {"enabled": false}}}));
-    let said = async |review: Value| {
-        let answer = asked(&server, MEMCACHED_SPOKE, &review).await;
-        message(&answer).to_owned()
-    };
+    let (on, off) = (object(on()), object(off()));
     let error = "metadata.name: Invalid value: \"1.x\": must be a DNS-1035 label";
-    assert!(said(creation(&object(on()))).await.contains(error));
-    assert!(
-        said(update(&object(off()), &object(on())))
-            .await
-            .contains(error)
-    );
-    for allowed in [
-        creation(&object(None)),
-        creation(&object(off())),
-        update(&object(on()), &{
-            let mut scaled = object(on());
-            scaled["spec"]["size"] = json!(2);
-            scaled
-        }),
-    ] {
-        assert_eq!(said(allowed).await, "");
+    for rejected in [creation(&on), update(&off, &on)] {
+        let said = said(&server, MEMCACHED_SPOKE, &rejected).await;
+        assert!(said.contains(error), "{said}");
     }
+    let mut scaled = on.clone();
+    scaled["spec"]["size"] = json!(2);
     // A name that the API server has yet to generate.
-    let mut unnamed = object(on());
+    let mut unnamed = on.clone();
     unnamed["metadata"] =
         json!({"generateName": "1.", "annotations": unnamed["metadata"]["annotations"]});
-    assert_eq!(said(creation(&unnamed)).await, "");
+    for allowed in [
+        creation(&object(None)),
+        creation(&off),
+        update(&on, &scaled),
+        creation(&unnamed),
+    ] {
+        assert_eq!(said(&server, MEMCACHED_SPOKE, &allowed).await, "");
+    }
 }
 
 #[tokio::test]
@@ -66,9 +59,9 @@ async fn an_error_names_the_object_or_what_the_request_calls_it() {
         (named(None, Some("b")), "b"),
         (named(None, None), ""),
     ] {
-        let answer = asked(&server, MEMCACHED_SPOKE, &review).await;
+        let said = said(&server, MEMCACHED_SPOKE, &review).await;
         let expected = format!("Memcached.cache.example.com \"{name}\" is invalid: spec.size");
-        assert!(message(&answer).starts_with(&expected), "{answer}");
+        assert!(said.starts_with(&expected), "{said}");
     }
 }
 
@@ -79,11 +72,11 @@ async fn an_object_is_going_away_only_with_a_time_of_its_deletion() {
     for (timestamp, is_allowed) in [(json!("2026-11-21T06:39:00Z"), true), (Value::Null, false)] {
         let mut new = memcached("v1alpha1", json!({"size": -1}));
         new["metadata"]["deletionTimestamp"] = timestamp;
-        let answer = asked(&server, MEMCACHED_SPOKE, &update(&old, &new)).await;
-        assert_eq!(message(&answer).is_empty(), is_allowed);
+        let updated = said(&server, MEMCACHED_SPOKE, &update(&old, &new)).await;
+        assert_eq!(updated.is_empty(), is_allowed);
         // At its creation, nothing goes away.
-        let answer = asked(&server, MEMCACHED_SPOKE, &creation(&new)).await;
-        assert!(message(&answer).contains(INVALID));
+        let created = said(&server, MEMCACHED_SPOKE, &creation(&new)).await;
+        assert!(created.contains(INVALID));
     }
 }
 
@@ -104,7 +97,8 @@ async fn a_spec_of_too_many_values_is_rejected() {
     assert_eq!(rejected["status"]["code"], 400);
     // An old value that cannot be read is nothing to compare with.
     let review = update(&object("b"), &memcached("v1", json!({"replicas": -1})));
-    assert!(message(&asked(&server, MEMCACHED_HUB, &review).await).contains(INVALID));
+    let said = said(&server, MEMCACHED_HUB, &review).await;
+    assert!(said.contains(INVALID), "{said}");
 }
 
 #[tokio::test]
@@ -116,8 +110,7 @@ async fn a_scale_is_held_to_the_limit_and_other_subresources_are_not() {
     let said = async |sub_resource: &str, old: Value, new: Value| {
         let mut review = update(&scale(old), &scale(new));
         review["request"]["subResource"] = json!(sub_resource);
-        let answer = asked(&server, MEMCACHED_HUB, &review).await;
-        message(&answer).to_owned()
+        said(&server, MEMCACHED_HUB, &review).await
     };
     let many = said("scale", json!(1), json!("many")).await;
     assert_eq!(many, "spec.replicas of the Scale is not an integer");
@@ -153,8 +146,8 @@ async fn an_unknown_operation_and_a_long_uid_are_rejected() {
     let expected = "request.uid is missing, empty or too long";
     assert_eq!(reply.json()["message"], expected);
     review["request"]["uid"] = json!("u".repeat(256));
-    assert_eq!(message(&asked(&server, MEMCACHED_SPOKE, &review).await), "");
+    assert_eq!(said(&server, MEMCACHED_SPOKE, &review).await, "");
     review["request"]["operation"] = json!("PATCH");
-    let rejected = asked(&server, MEMCACHED_SPOKE, &review).await;
-    assert_eq!(message(&rejected), "request.operation is unknown");
+    let said = said(&server, MEMCACHED_SPOKE, &review).await;
+    assert_eq!(said, "request.operation is unknown");
 }

@@ -11,10 +11,8 @@ async fn a_stop_ends_though_clients_do_not_let_go() {
     let mut idle = server.connect().await;
     idle.post("/convert", &review).await.unwrap();
     let mut stuck = server.connect().await;
-    stuck
-        .write(b"POST /convert HTTP/1.1\r\ncontent-length: 9\r\n")
-        .await
-        .unwrap();
+    let half = b"POST /convert HTTP/1.1\r\ncontent-length: 9\r\n";
+    stuck.write(half).await.unwrap();
     server.stop.notify_one();
     let began = tokio::time::Instant::now();
     server.running.await.unwrap().unwrap();

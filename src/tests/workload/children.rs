@@ -1,11 +1,9 @@
 //! The children of each kind, where the golden files do not show the reason.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::*;
 use quartet_workload::Reason;
-use quartet_workload::operand::Operand as _;
-use quartet_workload::plan::{ConfigPlan, Plan, StoragePlan};
 
 fn has_service(operator: &dyn Operator, spec: Value) -> bool {
     children(operator, &resource(operator, spec))
@@ -25,108 +23,40 @@ fn the_list_of_operators_holds_each_kind_once() {
 
 #[test]
 fn a_spoke_object_gets_no_service_that_it_did_not_have() {
-    assert!(!has_service(
-        &Memcached,
-        from_spoke(&Memcached, &json!({ "size": 3 }))
-    ));
-    assert!(!has_service(
-        &Nginx,
-        from_spoke(&Nginx, &json!({ "count": 3 }))
-    ));
-    assert!(!has_service(
-        &HelloWorld,
-        from_spoke(&HelloWorld, &json!({ "size": 3 }))
-    ));
+    for (operator, spec) in [
+        (&Memcached as &dyn Operator, json!({ "size": 3 })),
+        (&Nginx, json!({ "count": 3 })),
+        (&HelloWorld, json!({ "size": 3 })),
+    ] {
+        assert!(!has_service(operator, from_spoke(operator, &spec)));
+    }
 }
 
 #[test]
 fn a_service_is_made_where_the_hub_field_asks_for_it() {
-    assert!(has_service(&Nginx, json!({ "service": {} })));
-    assert!(has_service(
-        &HelloWorld,
-        json!({ "service": { "type": "ClusterIP" } })
-    ));
-    assert!(has_service(
-        &Memcached,
-        json!({ "service": { "enabled": true } })
-    ));
-    assert!(!has_service(
-        &Memcached,
-        json!({ "service": { "enabled": false } })
-    ));
-    assert!(!has_service(&Memcached, json!({ "service": {} })));
-}
-
-/// No kind of the four has files or storage; the Redis of the documents has both.
-#[test]
-fn files_and_storage_are_a_config_map_and_a_stateful_set_with_a_claim() {
-    let files = BTreeMap::from([("app.conf".to_owned(), "a b".to_owned())]);
-    let folder = "/etc/app";
-    let plan = Plan {
-        config: Some(ConfigPlan { folder, files }),
-        storage: Some(StoragePlan {
-            folder: "/data",
-            size: "1Gi".to_owned(),
-            class: None,
-        }),
-        ..Memcached
-            .plan(
-                serde_json::from_value(json!({"replicas": 1})).expect("a spec"),
-                &Settings::default(),
-            )
-            .expect("within the limits")
-    };
-    let resource = resource(&Memcached, json!({}));
-    let children = quartet_workload::children(Operator::kind(&Memcached), &resource, &plan);
-    let kinds: Vec<_> = children.iter().map(|child| child.kind.kind).collect();
-    assert_eq!(kinds, ["ConfigMap", "StatefulSet"]);
-    assert_eq!(children[0].body["data"], json!({"app.conf": "a b"}));
-    let spec = &children[1].body["spec"];
-    assert_eq!(
-        spec["volumeClaimTemplates"],
-        json!([{
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": "data"},
-            "spec": {
-                "accessModes": ["ReadWriteOnce"],
-                "resources": {"requests": {"storage": "1Gi"}},
-                "volumeMode": "Filesystem",
-            },
-            "status": {"phase": "Pending"},
-        }])
-    );
-    let retained = json!({"whenDeleted": "Retain", "whenScaled": "Retain"});
-    assert_eq!(spec["persistentVolumeClaimRetentionPolicy"], retained);
-    let [container] = spec["template"]["spec"]["containers"]
-        .as_array()
-        .unwrap()
-        .as_slice()
-    else {
-        panic!("{spec}");
-    };
-    let mounts = container["volumeMounts"].as_array().unwrap();
-    let paths: Vec<_> = mounts.iter().map(|mount| &mount["mountPath"]).collect();
-    assert!(
-        paths.contains(&&json!("/etc/app")) && paths.contains(&&json!("/data")),
-        "{mounts:?}"
-    );
+    for (operator, service, is_made) in [
+        (&Nginx as &dyn Operator, json!({}), true),
+        (&HelloWorld, json!({ "type": "ClusterIP" }), true),
+        (&Memcached, json!({ "enabled": true }), true),
+        (&Memcached, json!({ "enabled": false }), false),
+        (&Memcached, json!({}), false),
+    ] {
+        let spec = json!({ "service": service });
+        assert_eq!(has_service(operator, spec), is_made, "{service}");
+    }
 }
 
 #[test]
 fn the_deployment_is_applied_before_the_service() {
-    let children = children(
-        &ElasticWeb,
-        &resource(&ElasticWeb, elastic_web(json!(1), 1)),
-    );
+    let resource = resource(&ElasticWeb, elastic_web(json!(1), 1));
+    let children = children(&ElasticWeb, &resource);
     let kinds: Vec<_> = children.iter().map(|child| child.kind).collect();
     assert_eq!(kinds, [DEPLOYMENT, SERVICE]);
 }
 
 #[test]
 fn memcached_is_told_its_limits_by_its_own_flags() {
-    let args =
-        |spec| container(&deployment(&Memcached, &resource(&Memcached, spec)))["args"].clone();
+    let args = |spec| contained(&Memcached, spec)["args"].clone();
     assert_eq!(args(json!({})), json!(["-m", "64", "-p", "11211"]));
     assert_eq!(
         args(json!({ "memory": 128, "port": 11212, "maxConnections": 10, "threads": 2 })),
@@ -136,10 +66,8 @@ fn memcached_is_told_its_limits_by_its_own_flags() {
 
 #[test]
 fn memcached_requests_the_memory_of_its_items_and_some_for_itself() {
-    let spec = json!({ "memory": 1000 });
-    let deployment = deployment(&Memcached, &resource(&Memcached, spec));
-    let found = &container(&deployment)["resources"]["requests"]["memory"];
-    assert_eq!(*found, "1032Mi");
+    let container = contained(&Memcached, json!({ "memory": 1000 }));
+    assert_eq!(container["resources"]["requests"]["memory"], "1032Mi");
 }
 
 /// The API server uses a limit as the request if there is none. Our default could exceed it, and
@@ -147,31 +75,22 @@ fn memcached_requests_the_memory_of_its_items_and_some_for_itself() {
 #[test]
 fn a_default_request_is_not_added_where_the_user_sets_a_limit() {
     let spec = json!({ "resources": { "limits": { "memory": "16Mi" } } });
-    let deployment = deployment(&Nginx, &resource(&Nginx, spec));
     let expected = json!({ "requests": { "cpu": "10m" }, "limits": { "memory": "16Mi" } });
-    assert_eq!(container(&deployment)["resources"], expected);
+    assert_eq!(contained(&Nginx, spec)["resources"], expected);
 }
 
 #[test]
 fn what_only_our_image_can_do_is_not_asked_of_the_users() {
-    let ours = deployment(&Nginx, &resource(&Nginx, json!({})));
-    assert_eq!(container(&ours)["readinessProbe"]["httpGet"]["path"], "/");
-    assert_eq!(container(&ours)["livenessProbe"]["httpGet"]["path"], "/");
+    let ours = contained(&Nginx, json!({}));
+    assert_eq!(ours["readinessProbe"]["httpGet"]["path"], "/");
+    assert_eq!(ours["livenessProbe"]["httpGet"]["path"], "/");
 
-    let users = deployment(
-        &Nginx,
-        &resource(&Nginx, json!({ "image": "example.com/site" })),
-    );
-    let found = &container(&users)["readinessProbe"]["tcpSocket"]["port"];
-    assert_eq!(*found, "http");
-    assert_eq!(container(&users).get("livenessProbe"), None);
+    let users = contained(&Nginx, json!({ "image": "example.com/site" }));
+    assert_eq!(users["readinessProbe"]["tcpSocket"]["port"], "http");
+    assert_eq!(users.get("livenessProbe"), None);
 
-    let users = deployment(
-        &Memcached,
-        &resource(&Memcached, json!({ "image": "example.com/m" })),
-    );
-    let found = container(&users)["securityContext"].get("readOnlyRootFilesystem");
-    assert_eq!(found, None);
+    let users = contained(&Memcached, json!({ "image": "example.com/m" }));
+    assert_eq!(users["securityContext"].get("readOnlyRootFilesystem"), None);
 }
 
 /// Users of the original version select pods by this label. A label value has at most 63
@@ -196,15 +115,15 @@ fn the_operand_image_comes_from_the_settings_unless_the_spec_names_one() {
         images: [("NGINX_IMAGE", "mirror/nginx:1".to_owned())].into(),
         ..Settings::default()
     };
-    let image = |spec| {
-        let children = Nginx
-            .desired(&resource(&Nginx, spec), &settings)
-            .expect("is not refused");
-        container(&children[0].body)["image"].clone()
-    };
-    assert_eq!(image(json!({})), "mirror/nginx:1");
-    assert_eq!(image(json!({ "image": "mine" })), "mine");
-    assert_eq!(image(json!({ "image": null })), "mirror/nginx:1");
+    for (spec, image) in [
+        (json!({}), "mirror/nginx:1"),
+        (json!({ "image": "mine" }), "mine"),
+        (json!({ "image": null }), "mirror/nginx:1"),
+    ] {
+        let children = Nginx.desired(&resource(&Nginx, spec), &settings);
+        let children = children.expect("is not refused");
+        assert_eq!(container(&children[0].body)["image"], image);
+    }
 }
 
 #[test]
@@ -217,28 +136,20 @@ fn owner_references_carry_the_api_version_that_the_resource_says_is_served() {
 
 #[test]
 fn the_limit_on_replicas_is_inclusive_and_zero_lifts_it() {
-    let refused = |replicas: i64, max_replicas: u32| {
+    let over = "the spec asks for 6 pods, over the limit of 5 (--max-replicas)";
+    for (replicas, max_replicas, refused) in [
+        (5, 5, None),
+        (6, 5, Some(Problem::new(Reason::ReplicasOverLimit, over))),
+        (i32::MAX, 0, None),
+        (i32::MAX, u32::MAX, None),
+    ] {
         let settings = Settings {
             max_replicas,
             ..Settings::default()
         };
-        Nginx
-            .desired(
-                &resource(&Nginx, json!({ "replicas": replicas })),
-                &settings,
-            )
-            .err()
-    };
-    assert_eq!(refused(5, 5), None);
-    assert_eq!(
-        refused(6, 5),
-        Some(Problem::new(
-            Reason::ReplicasOverLimit,
-            "the spec asks for 6 pods, over the limit of 5 (--max-replicas)"
-        ))
-    );
-    assert_eq!(refused(i32::MAX.into(), 0), None);
-    assert_eq!(refused(i32::MAX.into(), u32::MAX), None);
+        let resource = resource(&Nginx, json!({ "replicas": replicas }));
+        assert_eq!(Nginx.desired(&resource, &settings).err(), refused);
+    }
 }
 
 /// As the API server does; `tests/versions/pull_policy.rs` compares with one.
@@ -256,7 +167,7 @@ fn an_image_is_always_pulled_if_its_tag_is_latest() {
         (&*format!("nginx@{digest}"), "IfNotPresent"),
         (&*format!("nginx:1@{digest}"), "IfNotPresent"),
     ] {
-        let deployment = deployment(&Memcached, &resource(&Memcached, json!({ "image": image })));
-        assert_eq!(container(&deployment)["imagePullPolicy"], policy, "{image}");
+        let container = contained(&Memcached, json!({ "image": image }));
+        assert_eq!(container["imagePullPolicy"], policy, "{image}");
     }
 }

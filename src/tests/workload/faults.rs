@@ -16,7 +16,7 @@ fn one_pod(operator: &dyn Operator) -> Value {
 }
 
 fn replicas(operator: &dyn Operator, spec: Value) -> Value {
-    deployment(operator, &resource(operator, spec))["spec"]["replicas"].clone()
+    deployed(operator, spec)["spec"]["replicas"].clone()
 }
 
 fn refused_as(operator: &dyn Operator, spec: Value) -> Reason {
@@ -31,14 +31,9 @@ fn elastic_web_spoke(total: Value) -> Value {
 
 /// Ten of the user's pods and nine ready pods of ours.
 fn nine_of_ten_ready() -> Observed {
-    let deployment = ObservedWorkload {
-        ready: 9,
-        available: 9,
-        ..rolled_out(10)
-    };
-    Observed {
-        workload: Some(deployment),
-        pods: pods(10, 9),
-        ..at_rest(10)
-    }
+    let mut observed = at_rest(10);
+    let workload = observed.workload.as_mut().expect("there is one");
+    (workload.ready, workload.available) = (9, 9);
+    observed.pods = pods(10, 9);
+    observed
 }

@@ -24,8 +24,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(3, 24, 4, |inner| {
         prop_oneof![
             proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            proptest::collection::btree_map("[a-z]{1,6}", inner, 0..4)
-                .prop_map(|map| Value::Object(map.into_iter().collect())),
+            proptest::collection::btree_map("[a-z]{1,6}", inner, 0..4).prop_map(|map| json!(map)),
         ]
     })
 }
@@ -60,14 +59,7 @@ fn valid_value(field: &'static str) -> BoxedStrategy<Value> {
     }
 }
 
-const SHARED: &[&str] = &[
-    "image",
-    "imagePullPolicy",
-    "imagePullSecrets",
-    "resources",
-    "scheduling",
-    "podSecurity",
-];
+const SHARED: &str = "image imagePullPolicy imagePullSecrets resources scheduling podSecurity";
 
 fn own_fields(kind: &str) -> &'static [&'static str] {
     match kind {
@@ -115,7 +107,7 @@ pub(super) fn valid_resource_of(
 ) -> impl Strategy<Value = Resource> {
     let kind = operator.kind();
     let own = own_fields(kind.kind);
-    let fields: Vec<&'static str> = SHARED.iter().chain(own).copied().collect();
+    let fields: Vec<_> = SHARED.split(' ').chain(own.iter().copied()).collect();
     let count = fields.len();
     let chosen = proptest::sample::subsequence(fields, 0..=count).prop_flat_map(|chosen| {
         chosen
@@ -139,24 +131,13 @@ pub(super) fn valid_resource_of(
 pub(super) fn any_resource() -> impl Strategy<Value = (&'static dyn Operator, Resource)> {
     let odd = (any_operator(), any_json(), ".{0,300}")
         .prop_map(|(operator, spec, name)| (operator, named(operator, &name, spec)));
-    let fields = [
-        "replicas",
-        "image",
-        "service",
-        "capacity",
-        "resources",
-        "scheduling",
-        "memory",
-    ];
-    let spoilt = (
-        valid_resource(),
-        proptest::sample::select(fields.to_vec()),
-        any_json(),
-    )
-        .prop_map(|((operator, mut resource), field, value)| {
-            resource.spec[field] = value;
-            (operator, resource)
-        });
+    let fields = "replicas image service capacity resources scheduling memory";
+    let field = proptest::sample::select(fields.split(' ').collect::<Vec<_>>());
+    let spoilt = (valid_resource(), field, any_json());
+    let spoilt = spoilt.prop_map(|((operator, mut resource), field, value)| {
+        resource.spec[field] = value;
+        (operator, resource)
+    });
     prop_oneof![odd, spoilt, valid_resource()]
 }
 

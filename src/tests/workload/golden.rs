@@ -21,62 +21,50 @@ fn cases() -> Vec<(String, &'static dyn Operator, Value)> {
     samples.chain(full()).collect()
 }
 
-fn full() -> Vec<(String, &'static dyn Operator, Value)> {
-    let everything_shared = json!({
-        "imagePullPolicy": "IfNotPresent",
-        "imagePullSecrets": [{ "name": "registry" }],
-        "resources": { "requests": { "cpu": "100m" }, "limits": { "cpu": 1, "memory": "256Mi" } },
-        "scheduling": {
-            "nodeSelector": { "kubernetes.io/os": "linux" },
-            "tolerations": [{ "key": "dedicated", "operator": "Exists", "value": "", "tolerationSeconds": 0 }],
-            "topologySpreadConstraints": [{
-                "maxSkew": 1,
-                "topologyKey": "topology.kubernetes.io/zone",
-                "whenUnsatisfiable": "ScheduleAnyway",
-            }],
-            "priorityClassName": "high",
-        },
-    });
-    let with_shared = |own: Value| {
-        let mut spec = everything_shared.clone();
-        let own = own.as_object().expect("an object").clone();
-        spec.as_object_mut().expect("an object").extend(own);
-        spec
+/// A spec with every field of each kind: what is shared, and what is its own.
+fn full() -> [(String, &'static dyn Operator, Value); 4] {
+    let of = |operator: &'static dyn Operator, own| {
+        let mut spec = json!({
+            "imagePullPolicy": "IfNotPresent",
+            "imagePullSecrets": [{ "name": "registry" }],
+            "resources": { "requests": { "cpu": "100m" }, "limits": { "cpu": 1, "memory": "256Mi" } },
+            "scheduling": {
+                "nodeSelector": { "kubernetes.io/os": "linux" },
+                "tolerations": [{ "key": "dedicated", "operator": "Exists", "value": "", "tolerationSeconds": 0 }],
+                "topologySpreadConstraints": [{
+                    "maxSkew": 1,
+                    "topologyKey": "topology.kubernetes.io/zone",
+                    "whenUnsatisfiable": "ScheduleAnyway",
+                }],
+                "priorityClassName": "high",
+            },
+        });
+        merge(&mut spec, own);
+        let name = format!("{}-full", operator.kind().controller_name());
+        (name, operator, spec)
     };
-    vec![
-        (
-            "memcached-full".to_owned(),
-            &Memcached,
-            with_shared(json!({
-                "replicas": 5, "image": "registry.example.com:5000/memcached@sha256:00",
-                "memory": 1024, "maxConnections": 4096, "threads": 8, "port": 11212,
-                "service": { "enabled": true }, "podSecurity": "Baseline",
-            })),
-        ),
-        (
-            "nginx-full".to_owned(),
-            &Nginx,
-            with_shared(json!({
-                "replicas": 2, "image": "example.com/site:7", "port": 9090,
-                "service": { "type": "NodePort", "port": 8080, "nodePort": 30080 },
-            })),
-        ),
-        (
-            "helloworld-full".to_owned(),
-            &HelloWorld,
-            with_shared(json!({
-                "replicas": 0, "podSecurity": "Baseline", "service": { "type": "LoadBalancer" },
-            })),
-        ),
-        (
-            "elasticweb-full".to_owned(),
-            &ElasticWeb,
-            with_shared(json!({
-                "image": "example.com/site:7", "podSecurity": "Restricted", "containerPort": 8080,
-                "capacity": { "perPodQPS": 100, "targetQPS": 250 },
-                "service": { "port": 80, "nodePort": 31000 },
-            })),
-        ),
+    let memcached = json!({
+        "replicas": 5, "image": "registry.example.com:5000/memcached@sha256:00",
+        "memory": 1024, "maxConnections": 4096, "threads": 8, "port": 11212,
+        "service": { "enabled": true }, "podSecurity": "Baseline",
+    });
+    let nginx = json!({
+        "replicas": 2, "image": "example.com/site:7", "port": 9090,
+        "service": { "type": "NodePort", "port": 8080, "nodePort": 30080 },
+    });
+    let hello_world = json!({
+        "replicas": 0, "podSecurity": "Baseline", "service": { "type": "LoadBalancer" },
+    });
+    let elastic_web = json!({
+        "image": "example.com/site:7", "podSecurity": "Restricted", "containerPort": 8080,
+        "capacity": { "perPodQPS": 100, "targetQPS": 250 },
+        "service": { "port": 80, "nodePort": 31000 },
+    });
+    [
+        of(&Memcached, memcached),
+        of(&Nginx, nginx),
+        of(&HelloWorld, hello_world),
+        of(&ElasticWeb, elastic_web),
     ]
 }
 
@@ -93,12 +81,7 @@ fn the_children_of_each_kind_are_those_on_file() {
             std::fs::write(&path, yaml).expect("writes the file");
         } else {
             let on_file = std::fs::read_to_string(&path).expect("reads the file");
-            assert_eq!(
-                yaml,
-                on_file,
-                "{} is stale: see how to renew it above",
-                path.display()
-            );
+            assert_eq!(yaml, on_file, "{name} is stale: see how to renew it above");
         }
     }
 }

@@ -74,10 +74,6 @@ fn keeper(memory: Option<i32>) -> Vec<Child> {
     children(&Keeper, &named(&Keeper, "safe", spec))
 }
 
-fn body_of(children: &[Child], kind: ChildKind) -> &Value {
-    body(children, kind)
-}
-
 #[test]
 fn the_children_of_all_operators_are_of_types_that_they_own() {
     for operator in OPERATORS {
@@ -93,28 +89,23 @@ fn the_children_of_all_operators_are_of_types_that_they_own() {
 
 #[test]
 fn a_type_is_what_kubernetes_calls_it() {
-    let names = [CLAIM, CONFIG_MAP, DEPLOYMENT, SERVICE, STATEFUL_SET]
-        .map(|it| (it.group, it.api_version, it.kind, it.plural, it.has_pods));
-    let expected = [
-        (
-            "",
-            "v1",
-            "PersistentVolumeClaim",
-            "persistentvolumeclaims",
-            false,
-        ),
-        ("", "v1", "ConfigMap", "configmaps", false),
-        ("apps", "apps/v1", "Deployment", "deployments", true),
-        ("", "v1", "Service", "services", false),
-        ("apps", "apps/v1", "StatefulSet", "statefulsets", true),
-    ];
-    assert_eq!(names, expected);
+    for (child, group, names) in [
+        (CLAIM, "", "v1 PersistentVolumeClaim persistentvolumeclaims"),
+        (CONFIG_MAP, "", "v1 ConfigMap configmaps"),
+        (DEPLOYMENT, "apps", "apps/v1 Deployment deployments"),
+        (SERVICE, "", "v1 Service services"),
+        (STATEFUL_SET, "apps", "apps/v1 StatefulSet statefulsets"),
+    ] {
+        let found = [child.api_version, child.kind, child.plural].join(" ");
+        assert_eq!((child.group, &*found), (group, names));
+        assert_eq!(child.has_pods, group == "apps", "{names}");
+    }
 }
 
 #[test]
 fn a_child_that_is_retained_names_its_resource_without_a_reference() {
     let children = keeper(None);
-    let claim = body_of(&children, CLAIM);
+    let claim = body(&children, CLAIM);
     let annotations = &claim["metadata"]["annotations"];
     let uid = named(&Keeper, "safe", Value::Null).uid;
     let owner = format!("cache.example.com/Memcached/safe/{uid}");
@@ -125,42 +116,48 @@ fn a_child_that_is_retained_names_its_resource_without_a_reference() {
     let labels = &claim["metadata"]["labels"];
     assert_eq!(labels["mine"], "yes");
     assert_eq!(labels["app.kubernetes.io/managed-by"], "quartet-operator");
-    let set = body_of(&children, STATEFUL_SET);
+    let set = body(&children, STATEFUL_SET);
     assert_eq!(set["metadata"]["ownerReferences"][0]["uid"], uid.as_str());
 }
 
 #[test]
 fn the_pods_restart_when_their_files_change_and_not_otherwise() {
-    let template = |memory| {
-        let children = keeper(memory);
-        body_of(&children, STATEFUL_SET)["spec"]["template"].clone()
-    };
+    let template = |memory| body(&keeper(memory), STATEFUL_SET)["spec"]["template"].clone();
     let hash = |memory| template(memory)["metadata"]["annotations"].clone();
     assert_eq!(hash(Some(8)), hash(Some(8)));
     assert_ne!(hash(Some(8)), hash(Some(9)));
     assert_eq!(hash(None), Value::Null);
-    let with_files = template(Some(8));
-    let mounts = &with_files["spec"]["containers"][0]["volumeMounts"];
-    assert_eq!(
-        *mounts,
-        json!([
-            {"name": "config", "mountPath": "/etc/keeper", "readOnly": true},
-            {"name": "data", "mountPath": "/data"},
-        ])
-    );
+    let pods = &template(Some(8))["spec"];
+    let mounts = json!([
+        {"name": "config", "mountPath": "/etc/keeper", "readOnly": true},
+        {"name": "data", "mountPath": "/data"},
+    ]);
+    assert_eq!(pods["containers"][0]["volumeMounts"], mounts);
     let volumes = json!([{"name": "config", "configMap": {"name": "safe-config"}}]);
-    assert_eq!(with_files["spec"]["volumes"], volumes);
+    assert_eq!(pods["volumes"], volumes);
+    let children = keeper(Some(8));
+    let files = json!({"keeper.conf": "memory 8\n"});
+    assert_eq!(body(&children, CONFIG_MAP)["data"], files);
 }
 
 #[test]
 fn volumes_are_claimed_for_each_pod_and_kept() {
     let children = keeper(None);
-    let spec = &body_of(&children, STATEFUL_SET)["spec"];
+    let spec = &body(&children, STATEFUL_SET)["spec"];
     let kept = json!({"whenDeleted": "Retain", "whenScaled": "Retain"});
     assert_eq!(spec["persistentVolumeClaimRetentionPolicy"], kept);
-    let claim = &spec["volumeClaimTemplates"][0];
-    assert_eq!(claim["metadata"]["name"], "data");
-    assert_eq!(claim["spec"]["resources"]["requests"]["storage"], "1Gi");
+    let claim = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "volumeMode": "Filesystem",
+        },
+        "status": {"phase": "Pending"},
+    });
+    assert_eq!(spec["volumeClaimTemplates"], json!([claim]));
     // The user of the pods can write to the volume.
     let security = &spec["template"]["spec"]["securityContext"];
     assert_eq!(security["fsGroup"], security["runAsUser"]);
@@ -175,14 +172,14 @@ fn the_names_of_a_stateful_set_and_a_config_map_fit() {
     assert_eq!(names, ["kept".len(), 253, 52]);
 }
 
-/// A StatefulSet with 2 desired pods, of which `updated` and `ready` are up to date and ready.
-fn set(updated: i64, ready: i64) -> ObservedWorkload {
+/// A StatefulSet with 2 desired and ready pods, of which `updated` are up to date.
+fn set(updated: i64) -> ObservedWorkload {
     let observed = (STATEFUL_SET.observe)(&json!({
         "metadata": {"generation": 3},
         "spec": {"replicas": 2},
         "status": {
             "observedGeneration": 3, "replicas": 2, "updatedReplicas": updated,
-            "readyReplicas": ready, "availableReplicas": ready,
+            "readyReplicas": 2, "availableReplicas": 2,
         },
     }));
     let ChildState::Workload(workload) = observed else {
@@ -195,25 +192,20 @@ fn set(updated: i64, ready: i64) -> ObservedWorkload {
 fn told_of(workload: Option<ObservedWorkload>, phase: &str, missing: Option<ChildKind>) -> Status {
     let resource = named(&Keeper, "safe", json!({"replicas": 2, "memory": 8}));
     let desired = desired(&Keeper, &resource);
-    let state = |kind: ChildKind| (kind.observe)(&json!({"status": {"phase": phase}}));
-    let others = desired
-        .iter()
-        .flatten()
-        .filter(|child| !child.kind.has_pods);
-    let others = others.filter(|child| Some(child.kind) != missing);
+    let mut others: Vec<_> = desired.iter().flatten().collect();
+    others.retain(|child| !child.kind.has_pods && Some(child.kind) != missing);
+    let others = others.into_iter().map(|child| ObservedChild {
+        kind: child.kind,
+        name: child.name.clone(),
+        not_ready: match (child.kind.observe)(&json!({"status": {"phase": phase}})) {
+            ChildState::NotReady(why) => Some(why),
+            ChildState::Ready | ChildState::Workload(_) => None,
+        },
+    });
     let observed = Observed {
         pods: pods(2, workload.as_ref().map_or(0, |it| it.ready)),
         workload,
-        others: others
-            .map(|child| ObservedChild {
-                kind: child.kind,
-                name: child.name.clone(),
-                not_ready: match state(child.kind) {
-                    ChildState::NotReady(why) => Some(why),
-                    ChildState::Ready | ChildState::Workload(_) => None,
-                },
-            })
-            .collect(),
+        others: others.collect(),
         now: NOON.to_owned(),
         ..Observed::default()
     };
@@ -226,24 +218,24 @@ fn told_of(workload: Option<ObservedWorkload>, phase: &str, missing: Option<Chil
 
 #[test]
 fn ready_is_a_keeper_whose_set_is_rolled_out_and_whose_other_children_are_ready() {
-    let ready = told_of(Some(set(2, 2)), "Bound", None);
+    let ready = told_of(Some(set(2)), "Bound", None);
     assert_eq!(told(&ready, "Ready"), ("True", "RolloutComplete"));
     assert_eq!(told(&ready, "Available").0, "True");
     assert_eq!((ready.replicas, ready.ready_replicas), (Some(2), Some(2)));
 
-    let rolling = told_of(Some(set(1, 2)), "Bound", None);
+    let rolling = told_of(Some(set(1)), "Bound", None);
     assert_eq!(told(&rolling, "Ready"), ("False", "RollingOut"));
     let message = &condition(&rolling, "Progressing").message;
     assert_eq!(message, "the StatefulSet is rolling out");
 
-    let unbound = told_of(Some(set(2, 2)), "Pending", None);
+    let unbound = told_of(Some(set(2)), "Pending", None);
     assert_eq!(told(&unbound, "Ready"), ("False", "RollingOut"));
     let message = &condition(&unbound, "Ready").message;
     let expected = "PersistentVolumeClaim kept: no volume is bound to it";
     assert_eq!(message, expected);
 
     for missing in [CLAIM, CONFIG_MAP] {
-        let status = told_of(Some(set(2, 2)), "Bound", Some(missing));
+        let status = told_of(Some(set(2)), "Bound", Some(missing));
         assert_eq!(told(&status, "Ready").0, "False", "{missing:?}");
     }
     let status = told_of(None, "Bound", None);
@@ -264,14 +256,16 @@ fn ready_is_a_resource_without_pods_whose_children_are_there() {
     for (others, is_ready) in [(vec![there], true), (Vec::new(), false)] {
         let observed = Observed {
             others,
-            now: NOON.to_owned(),
             ..Observed::default()
         };
         let status = Keeper.status(&resource, &desired, &observed);
-        for type_ in ["Ready", "Available"] {
-            assert_eq!(told(&status, type_).0 == "True", is_ready, "{type_}");
+        for (type_, is_true) in [
+            ("Ready", is_ready),
+            ("Available", is_ready),
+            ("Progressing", !is_ready),
+        ] {
+            assert_eq!(told(&status, type_).0 == "True", is_true, "{type_}");
         }
-        assert_eq!(told(&status, "Progressing").0 == "False", is_ready);
         assert_eq!(status::is_at_rest(&desired, &observed), is_ready);
     }
 }

@@ -86,6 +86,16 @@ fn deployment(operator: &dyn Operator, resource: &Resource) -> Value {
     body(&children(operator, resource), DEPLOYMENT).clone()
 }
 
+/// The Deployment for this hub spec.
+fn deployed(operator: &dyn Operator, spec: Value) -> Value {
+    deployment(operator, &resource(operator, spec))
+}
+
+/// The container of the pods for this hub spec.
+fn contained(operator: &dyn Operator, spec: Value) -> Value {
+    container(&deployed(operator, spec)).clone()
+}
+
 /// The child that creates the pods, of any type.
 fn workload(children: &[Child]) -> &Value {
     let makes_pods = children.iter().find(|child| child.kind.has_pods);
@@ -209,22 +219,16 @@ fn a_kind_is_named_in_its_own_files_and_in_the_list_only() {
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
-            let file = path
-                .strip_prefix(root)
-                .expect("below the root")
-                .to_string_lossy()
-                .into_owned();
+            let file = path.strip_prefix(root).expect("below the root");
+            let file = file.to_string_lossy().into_owned();
             let is_own = |name| file == format!("src/kinds/{name}.rs");
             if path.is_dir() {
                 folders.push(path);
             } else if file.ends_with(".rs") && !file.contains("test") && !names.iter().any(is_own) {
                 let text = std::fs::read_to_string(&path).expect("a file");
                 let code = text.split("mod tests {").next().expect("a first part");
-                for line in code
-                    .lines()
-                    .map(str::trim)
-                    .filter(|line| !line.starts_with("//"))
-                {
+                let lines = code.lines().map(str::trim);
+                for line in lines.filter(|line| !line.starts_with("//")) {
                     lines_checked += 1;
                     let listed = line.split_once("::").map_or("", |(name, _)| name);
                     let is_entry = file == "src/kinds/mod.rs"
@@ -235,10 +239,7 @@ fn a_kind_is_named_in_its_own_files_and_in_the_list_only() {
             }
         }
     }
-    assert!(
-        lines_checked > 10_000,
-        "only {lines_checked} lines were looked at"
-    );
+    assert!(lines_checked > 10_000, "only {lines_checked} lines");
 }
 
 /// Reports whether a line of code names a kind. The four are named by any word with their name in it. A

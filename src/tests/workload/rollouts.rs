@@ -2,18 +2,20 @@
 //! that the API server has not confirmed.
 
 use super::*;
-use quartet_workload::status;
-use quartet_workload::{PodFailure, Problem, Reason};
+use quartet_workload::{PodFailure, Problem, Reason, status};
 
-/// The status of a Memcached with 3 pods, one of them not available, after `change`.
-fn of_three(change: impl FnOnce(&mut Observed)) -> (Status, Observed) {
-    let mut observed = at_rest(3);
-    if let Some(deployment) = &mut observed.workload {
-        deployment.available = 2;
-    }
+/// The status of a Memcached with 3 pods after `change`.
+fn of(mut observed: Observed, change: impl FnOnce(&mut Observed)) -> (Status, Observed) {
     change(&mut observed);
     let resource = resource(&Memcached, json!({ "replicas": 3 }));
     (super::status(&Memcached, &resource, &observed), observed)
+}
+
+/// The same, with one of the pods not available.
+fn of_three(change: impl FnOnce(&mut Observed)) -> (Status, Observed) {
+    let mut observed = at_rest(3);
+    observed.workload.as_mut().expect("there").available = 2;
+    of(observed, change)
 }
 
 fn fails(observed: &mut Observed, index: usize, reason: Reason, since: &str) {
@@ -32,10 +34,9 @@ fn a_pod_that_does_not_start_is_named_at_once_and_degrades_after_a_minute() {
     let (young, observed) =
         of_three(|observed| fails(observed, 1, Reason::CrashLoopBackOff, A_MOMENT_AGO));
     assert_eq!(told(&young, "Ready"), ("False", "CrashLoopBackOff"));
-    assert_eq!(
-        condition(&young, "Ready").message,
-        "1 of 3 pods do not start: pod pod-0001: container memcached exited with code 1 (Error)"
-    );
+    let expected =
+        "1 of 3 pods do not start: pod pod-0001: container memcached exited with code 1 (Error)";
+    assert_eq!(condition(&young, "Ready").message, expected);
     assert_eq!(told(&young, "Progressing"), ("True", "RollingOut"));
     assert_eq!(told(&young, "Degraded"), ("False", "AsExpected"));
     let next = status::next_change(&observed).expect("it degrades by itself");
@@ -55,10 +56,8 @@ fn of_several_pods_the_one_that_has_failed_longest_is_named() {
     });
     assert_eq!(told(&status, "Degraded"), ("True", "ImagePullBackOff"));
     let message = &condition(&status, "Degraded").message;
-    assert!(
-        message.starts_with("2 of 3 pods do not start: pod pod-0002: "),
-        "{message}"
-    );
+    let expected = "2 of 3 pods do not start: pod pod-0002: ";
+    assert!(message.starts_with(expected), "{message}");
 }
 
 #[test]
@@ -71,10 +70,9 @@ fn a_stalled_rollout_names_the_pod_that_stalls_it() {
     let expected = ("True", "ProgressDeadlineExceeded");
     assert_eq!(told(&status, "Degraded"), expected);
     let message = &condition(&status, "Degraded").message;
-    assert!(
-        message.contains("timed out") && message.contains("pod pod-0000"),
-        "{message}"
-    );
+    for part in ["timed out", "pod pod-0000"] {
+        assert!(message.contains(part), "{message}");
+    }
 }
 
 #[test]
@@ -88,10 +86,9 @@ fn a_node_whose_clock_is_ahead_or_unreadable_degrades_nothing() {
 
 #[test]
 fn a_pod_beyond_a_complete_rollout_is_no_trouble() {
-    let mut observed = at_rest(3);
-    fails(&mut observed, 0, Reason::CrashLoopBackOff, A_MINUTE_AGO);
-    let resource = resource(&Memcached, json!({ "replicas": 3 }));
-    let status = super::status(&Memcached, &resource, &observed);
+    let (status, _) = of(at_rest(3), |observed| {
+        fails(observed, 0, Reason::CrashLoopBackOff, A_MINUTE_AGO);
+    });
     assert_eq!(told(&status, "Ready").0, "True");
 }
 
@@ -108,27 +105,18 @@ fn a_paused_deployment_is_named_until_its_template_is_rolled_out() {
     ] {
         assert_eq!(told(&paused, type_), (expected, "DeploymentPaused"));
     }
-    assert!(
-        condition(&paused, "Degraded")
-            .message
-            .contains("kubectl rollout resume")
-    );
-    let mut observed = at_rest(3);
-    observed.workload.as_mut().expect("there").paused = true;
-    let resource = resource(&Memcached, json!({ "replicas": 3 }));
-    let status = super::status(&Memcached, &resource, &observed);
+    let message = &condition(&paused, "Degraded").message;
+    assert!(message.contains("kubectl rollout resume"), "{message}");
+    let (status, _) = of(at_rest(3), |observed| {
+        observed.workload.as_mut().expect("there").paused = true;
+    });
     assert_eq!(told(&status, "Ready").0, "True");
 }
 
 #[test]
 fn children_that_are_not_confirmed_are_not_ready_and_not_degraded() {
-    let mut observed = at_rest(3);
-    observed.unconfirmed = Some(Problem {
-        reason: Reason::ApplyFailed,
-        message: "apply deployments n/a: busy".to_owned(),
-    });
-    let resource = resource(&Memcached, json!({ "replicas": 3 }));
-    let status = super::status(&Memcached, &resource, &observed);
+    let busy = Problem::new(Reason::ApplyFailed, "apply deployments n/a: busy");
+    let (status, _) = of(at_rest(3), |observed| observed.unconfirmed = Some(busy));
     assert_eq!(told(&status, "Ready"), ("False", "ApplyFailed"));
     assert_eq!(told(&status, "Progressing"), ("True", "ApplyFailed"));
     assert_eq!(told(&status, "Degraded"), ("False", "AsExpected"));

@@ -66,14 +66,11 @@ fn without_differences(mut object: Value) -> Value {
 /// Returns an object of an overlay without kustomize's label and without empty labels.
 fn of_kustomize(mut object: Value) -> Value {
     let managed = "app.kubernetes.io/managed-by";
-    take(
-        &mut object,
-        "/metadata/labels",
-        managed,
-        &"kustomize".into(),
-    );
+    let mut labels = vec!["/metadata/labels"];
     if object["kind"] == "Deployment" {
-        let labels = "/spec/template/metadata/labels";
+        labels.push("/spec/template/metadata/labels");
+    }
+    for labels in labels {
         take(&mut object, labels, managed, &"kustomize".into());
     }
     sorted(object)
@@ -113,10 +110,8 @@ fn assert_same(charted: Vec<Value>, overlaid: Vec<Value>) {
     });
     let overlaid = by_name(overlaid.collect());
     let names = |objects: &[Value]| -> Vec<String> {
-        let names = objects.iter();
-        names
-            .map(|it| format!("{} {}", it["kind"], it["metadata"]["name"]))
-            .collect()
+        let name = |it: &Value| format!("{} {}", it["kind"], it["metadata"]["name"]);
+        objects.iter().map(name).collect()
     };
     assert_eq!(names(&charted), names(&overlaid));
     for (charted, overlaid) in charted.iter().zip(&overlaid) {
@@ -137,9 +132,8 @@ fn with_cert_manager_and_all_options_the_chart_equals_the_overlays() {
     let mut charted = chart(&values);
     // With a certificate of cert-manager, Prometheus verifies it.
     let monitor = charted.iter_mut().find(|it| it["kind"] == "ServiceMonitor");
-    let tls = monitor
-        .expect("a monitor")
-        .pointer_mut("/spec/endpoints/0/tlsConfig");
+    let monitor = monitor.expect("a monitor");
+    let tls = monitor.pointer_mut("/spec/endpoints/0/tlsConfig");
     let service = "quartet-operator-controller-manager-metrics-service";
     let checked = json!({
         "ca": {"secret": {"name": "metrics-server-cert", "key": "ca.crt"}},

@@ -19,20 +19,16 @@ fn a_provided_certificate_is_mounted_and_its_authority_is_registered() {
             registered += 1;
         }
     }
-    let expected = 3 * kinds().len();
-    assert_eq!(
-        registered, expected,
-        "the CRD of each kind, and the webhooks of its two versions"
-    );
+    // The CRD of each kind, and the webhooks of its two versions.
+    assert_eq!(registered, 3 * kinds().len());
     let pod = &deployment(&objects)["spec"]["template"]["spec"];
     let volume =
         json!([{"name": "webhook-certs", "secret": {"secretName": "webhook-server-cert"}}]);
     assert_eq!(pod["volumes"], volume);
     let text = Value::from(objects.clone()).to_string();
-    assert!(
-        !text.contains("CERT_MODE") && !text.contains("self-managed"),
-        "{text}"
-    );
+    for absent in ["CERT_MODE", "self-managed"] {
+        assert!(!text.contains(absent), "{text}");
+    }
 }
 
 #[test]
@@ -61,10 +57,10 @@ fn each_value_appears_where_it_belongs() {
     // With `minAvailable: 1`, one replica would block every drain.
     let budget = objects
         .iter()
-        .find(|it| it["kind"] == "PodDisruptionBudget")
-        .expect("a budget");
-    assert_eq!(budget["spec"]["maxUnavailable"], 1);
-    assert_eq!(budget["spec"].get("minAvailable"), None);
+        .find(|it| it["kind"] == "PodDisruptionBudget");
+    let budget = &budget.expect("a budget")["spec"];
+    assert_eq!(budget["maxUnavailable"], 1);
+    assert_eq!(budget.get("minAvailable"), None);
     let pod = &spec["template"]["spec"];
     assert_eq!(pod["imagePullSecrets"], json!([{"name": "123"}]));
     assert_eq!(pod["priorityClassName"], "1e3");
@@ -116,21 +112,17 @@ fn each_value_appears_where_it_belongs() {
 
     let gone = chart(&json!({"crds": {"keep": false}, "userRoles": {"create": false}}));
     let text = Value::from(gone).to_string();
-    assert!(
-        !text.contains("resource-policy") && !text.contains("aggregate-to-"),
-        "{text}"
-    );
+    for absent in ["resource-policy", "aggregate-to-"] {
+        assert!(!text.contains(absent), "{text}");
+    }
 }
 
 #[test]
 fn given_namespaces_may_read_the_metrics_and_none_does_not_mean_all() {
     let default = json!({"metrics": "enabled"});
     let given = json!({"team": "monitoring"});
-    for (from, labels) in [
-        (given.clone(), &given),
-        (json!({}), &default),
-        (Value::Null, &default),
-    ] {
+    let (none, unset) = (json!({}), Value::Null);
+    for (from, labels) in [(&given, &given), (&none, &default), (&unset, &default)] {
         let objects = chart(&json!({"networkPolicy": {"enabled": true, "metricsFrom": from}}));
         let name = "quartet-operator-allow-metrics-traffic";
         let ingress = &find(&objects, "NetworkPolicy", name)["spec"]["ingress"][0];

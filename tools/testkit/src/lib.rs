@@ -14,6 +14,7 @@ mod limit;
 mod log;
 mod manager;
 mod objects;
+mod scripted;
 mod within;
 
 use std::time::Duration;
@@ -27,6 +28,7 @@ pub use self::kinds::*;
 pub use self::limit::Limit;
 pub use self::log::{LogLines, log_lines};
 pub use self::manager::{Exit, Manager, manager, sum};
+pub use self::scripted::scripted;
 pub use self::within::{is_degraded, is_not_ready_for, message};
 
 /// The most time that anything may take on an idle machine: at least five times every promised

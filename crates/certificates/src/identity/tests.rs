@@ -20,10 +20,8 @@ pub(crate) fn pair_for(
         not_before,
         not_after,
     };
-    let certificate = parameters("test", vec![name.to_owned()], validity)
-        .unwrap()
-        .self_signed(&key)
-        .unwrap();
+    let parameters = parameters("test", vec![name.to_owned()], validity).unwrap();
+    let certificate = parameters.self_signed(&key).unwrap();
     (certificate.pem(), key.serialize_pem())
 }
 
@@ -75,11 +73,8 @@ fn a_key_is_never_in_the_debug_form() {
 #[test]
 fn an_authority_whose_dates_alone_are_valid_is_omitted() {
     let at = |text: &str| text.parse().unwrap();
-    let (chain, _) = pair_for(
-        "localhost",
-        at("2026-01-01T00:00:00Z"),
-        at("2027-01-01T00:00:00Z"),
-    );
+    let (from, to) = (at("2026-01-01T00:00:00Z"), at("2027-01-01T00:00:00Z"));
+    let (chain, _) = pair_for("localhost", from, to);
     let good = certificates(chain.as_bytes()).unwrap().remove(0);
     let mut bytes = good.to_vec();
     let (length, bit_string, octet_string) = (bytes.len(), 0x03, 0x04);

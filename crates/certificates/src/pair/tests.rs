@@ -12,27 +12,18 @@ fn rejected(chain: &str, key: &str) -> String {
 
 #[test]
 fn keys_of_every_notation_are_read() {
+    let ec = include_str!("../testdata/ec.crt");
+    let rsa = include_str!("../testdata/rsa.crt");
+    let sec1 = "SEC1 after its parameters";
     for (name, chain, key) in [
-        (
-            "PKCS#8, EC",
-            include_str!("../testdata/ec.crt"),
-            include_str!("../testdata/ec.pkcs8.key"),
-        ),
-        (
-            "SEC1 after its parameters",
-            include_str!("../testdata/ec.crt"),
-            include_str!("../testdata/ec.sec1.key"),
-        ),
+        ("PKCS#8, EC", ec, include_str!("../testdata/ec.pkcs8.key")),
+        (sec1, ec, include_str!("../testdata/ec.sec1.key")),
         (
             "PKCS#8, RSA",
-            include_str!("../testdata/rsa.crt"),
+            rsa,
             include_str!("../testdata/rsa.pkcs8.key"),
         ),
-        (
-            "PKCS#1",
-            include_str!("../testdata/rsa.crt"),
-            include_str!("../testdata/rsa.pkcs1.key"),
-        ),
+        ("PKCS#1", rsa, include_str!("../testdata/rsa.pkcs1.key")),
     ] {
         let read = ServingPair::from_pem(chain.as_bytes(), key.as_bytes());
         assert!(read.is_ok(), "{name}: {read:?}");
@@ -42,10 +33,8 @@ fn keys_of_every_notation_are_read() {
 #[test]
 fn a_chain_is_served_whole_and_judged_by_its_first_certificate() {
     let (leaf, key) = pair();
-    let chain = format!(
-        "subject=a comment\n{leaf}\n{}",
-        include_str!("../testdata/rsa.crt")
-    );
+    let authority = include_str!("../testdata/rsa.crt");
+    let chain = format!("subject=a comment\n{leaf}\n{authority}");
     let read = ServingPair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
     assert_eq!(read.key.cert.len(), 2);
     let alone = ServingPair::from_pem(leaf.as_bytes(), key.as_bytes()).unwrap();
@@ -123,13 +112,7 @@ fn certificate_for(not_before: Timestamp, not_after: Timestamp) -> Vec<u8> {
 fn dates_before_and_after_2050_are_read_to_the_second() {
     let (from, to) = (at("2026-11-21T07:39:01Z"), at("2093-01-02T03:04:05Z"));
     let read = Validity::of(&certificate_for(from, to)).unwrap();
-    assert_eq!(
-        read,
-        Validity {
-            not_before: from,
-            not_after: to
-        }
-    );
+    assert_eq!((read.not_before, read.not_after), (from, to));
 }
 
 #[test]

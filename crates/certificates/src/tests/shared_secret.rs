@@ -21,16 +21,11 @@ fn bundles(server: &Shared) -> [Value; 2] {
 }
 
 fn installed() -> Shared {
-    let server = Shared::default();
-    {
-        let mut server = server.lock().unwrap();
-        server.put(
-            &format!("{CONFIGURATIONS}/{CONFIGURATION}"),
-            configuration(),
-        );
-        server.put(CRD, crd());
-    }
-    server
+    let mut server = Server::default();
+    let path = format!("{CONFIGURATIONS}/{CONFIGURATION}");
+    server.put(&path, configuration());
+    server.put(CRD, crd());
+    Arc::new(Mutex::new(server))
 }
 
 #[tokio::test(start_paused = true)]

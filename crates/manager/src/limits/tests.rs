@@ -28,24 +28,18 @@ fn rows(kinds: usize) -> Vec<(&'static str, usize)> {
     let watches = operators.len() + owned_by(operators).len() + 2;
     let connections =
         |limits: Limits, others: usize| limits.connections * (limits.header_bytes + others);
+    let of_metrics = connections(METRICS, TLS_CONNECTION_BYTES);
+    let of_webhooks = connections(WEBHOOKS, TLS_CONNECTION_BYTES + FREE_BYTES);
+    let answers = PAGE_BYTES + watches * READ_BYTES;
     vec![
         ("process and caches", PROCESS_BYTES),
         ("health connections", connections(HEALTH, CONNECTION_BYTES)),
-        (
-            "metrics connections",
-            connections(METRICS, TLS_CONNECTION_BYTES),
-        ),
-        (
-            "webhook connections",
-            connections(WEBHOOKS, TLS_CONNECTION_BYTES + FREE_BYTES),
-        ),
+        ("metrics connections", of_metrics),
+        ("webhook connections", of_webhooks),
         ("answers with metrics", SCRAPES * SCRAPE_BYTES),
         ("large calls", CALL_BYTES),
         ("work on large calls", COMPUTATIONS * COMPUTATION_BYTES),
-        (
-            "answers of the API server",
-            PAGE_BYTES + watches * READ_BYTES,
-        ),
+        ("answers of the API server", answers),
     ]
 }
 

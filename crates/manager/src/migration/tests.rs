@@ -2,12 +2,12 @@
 //! server. Time is paused.
 
 use std::collections::VecDeque;
+use std::future::ready;
 use std::sync::{Arc, Mutex};
 
-use axum::http::{Request, Response};
 use kube::Client;
-use kube::client::Body;
 use serde_json::{Value, json};
+use testkit::scripted;
 
 use super::*;
 use crate::tests::APPLICATION;
@@ -66,20 +66,7 @@ impl Server {
 
     fn client(&self) -> Client {
         let server = self.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let server = server.clone();
-            async move {
-                let line = format!("{} {}", request.method(), request.uri());
-                let bytes = request.into_body().collect_bytes().await.unwrap();
-                let body = serde_json::from_slice(&bytes).unwrap_or_default();
-                let (code, answer) = server.answer(&line, &body);
-                let body = Body::from(answer.to_string().into_bytes());
-                Ok::<_, std::convert::Infallible>(
-                    Response::builder().status(code).body(body).unwrap(),
-                )
-            }
-        });
-        Client::new(service, "default")
+        scripted(move |line, body| ready(server.answer(&line, &body)))
     }
 
     async fn migrate_with(&self, dry_run: bool) -> Result<Vec<String>, String> {
@@ -244,10 +231,8 @@ async fn a_kind_that_cannot_be_migrated_is_named_and_hinders_no_other() {
     let (client, options) = (server.client(), options(false));
     let message = run(&APPLICATION, &client, &options).await.unwrap_err();
     assert_eq!(message.lines().count(), OPERATORS.len() - 1, "{message}");
-    assert!(
-        message.contains("nginxes.proxy.example.com stores no version"),
-        "{message}"
-    );
+    let expected = "nginxes.proxy.example.com stores no version";
+    assert!(message.contains(expected), "{message}");
     assert_eq!(server.sent(&of(REWRITE, "a")).len(), 1);
     assert_eq!(server.sent(&format!("PATCH {CRD}")).len(), 1);
 }
@@ -286,11 +271,9 @@ fn stored(versions: &[&str]) -> CustomResourceDefinition {
 #[test]
 fn a_crd_that_stores_the_old_version_is_rejected_with_the_way_out() {
     let rejected = stored_versions(&KIND, &packaging::transition(&KIND)).unwrap_err();
-    assert_eq!(
-        rejected,
-        "memcacheds.cache.example.com stores v1alpha1, and only what is stored in v1 can be \
-         migrated to it; apply config/crd first"
-    );
+    let expected = "memcacheds.cache.example.com stores v1alpha1, and only what is stored in v1 can be \
+                    migrated to it; apply config/crd first";
+    assert_eq!(rejected, expected);
     assert!(stored_versions(&KIND, &packaging::original_only(&KIND)).is_err());
 }
 
@@ -298,11 +281,9 @@ fn a_crd_that_stores_the_old_version_is_rejected_with_the_way_out() {
 fn a_crd_whose_conversion_would_drop_fields_is_rejected() {
     let mut crd = stored(&["v1alpha1", "v1"]);
     crd.spec.conversion = None;
-    assert_eq!(
-        stored_versions(&KIND, &crd).unwrap_err(),
-        "memcacheds.cache.example.com has several versions and no conversion webhook, so that \
-         rewriting would lose fields; apply config/crd first"
-    );
+    let expected = "memcacheds.cache.example.com has several versions and no conversion webhook, so that \
+                    rewriting would lose fields; apply config/crd first";
+    assert_eq!(stored_versions(&KIND, &crd).unwrap_err(), expected);
     // With one version there is nothing to convert.
     crd.spec.versions.retain(|version| version.name == "v1");
     assert!(stored_versions(&KIND, &crd).is_ok());
@@ -310,37 +291,30 @@ fn a_crd_whose_conversion_would_drop_fields_is_rejected() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_with_entries_in_the_original_version_are_counted_with_their_managers() {
-    let objects = [
-        vec![
-            ("kubectl", "Apply", "v1"),
-            ("manager", "Update", "v1alpha1"),
-        ],
-        vec![
-            ("helm", "Apply", "v1alpha1"),
-            ("manager", "Update", "v1alpha1"),
-        ],
-        vec![("kubectl", "Apply", "v1")],
+    let entry = |manager: &str, operation: &str, version: &str| {
+        let api_version = format!("{}/{version}", KIND.group);
+        json!({"manager": manager, "operation": operation, "apiVersion": api_version})
+    };
+    let kubectl = entry("kubectl", "Apply", "v1");
+    let manager = entry("manager", "Update", "v1alpha1");
+    let helm = entry("helm", "Apply", "v1alpha1");
+    let items = [
+        vec![&kubectl, &manager],
+        vec![&helm, &manager],
+        vec![&kubectl],
         vec![],
     ];
-    let items = objects.into_iter().map(|entries| {
-        let entries = entries.into_iter().map(|(manager, operation, version)| {
-            json!({
-                "manager": manager, "operation": operation,
-                "apiVersion": format!("{}/{version}", KIND.group),
-            })
-        });
+    let items = items.map(|entries| {
         let mut object = object("any", "7");
-        object["metadata"]["managedFields"] = entries.collect();
+        object["metadata"]["managedFields"] = json!(entries);
         object
     });
-    let list = json!({"items": Vec::from_iter(items), "metadata": {}});
+    let list = json!({"items": items, "metadata": {}});
     let server = Server::default().answers(LIST, (200, list));
     let results = server.migrate_with(true).await.unwrap();
-    assert_eq!(
-        results[1],
-        "2 objects have managedFields in v1alpha1, of helm (Apply), manager (Update): a write of \
-         them needs the conversion webhook until the same manager applies them in v1"
-    );
+    let expected = "2 objects have managedFields in v1alpha1, of helm (Apply), manager (Update): a write of \
+                    them needs the conversion webhook until the same manager applies them in v1";
+    assert_eq!(results[1], expected);
     let server = Server::default();
     assert_eq!(server.migrate_with(true).await.unwrap().len(), 1);
 }

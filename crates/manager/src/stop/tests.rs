@@ -1,21 +1,18 @@
 //! The order and the bounds of the stop, in paused time.
 
-use std::convert::Infallible;
 use std::future::pending;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use kube::client::Body;
 use prometheus_client::registry::Registry;
 use quartet_lease::{Election, LeaseLock};
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use testkit::scripted;
+use tokio::time::{Instant, sleep};
 
 use super::super::controllers::run_elected;
 use super::*;
 use quartet_runtime::ControllersError;
-
-use tokio::time::Instant;
 
 /// The grace period of the manifests.
 const GRACE_PERIOD: Duration =
@@ -113,12 +110,8 @@ async fn servers_that_are_cut_short_fail_no_stop() {
     let began = Instant::now();
     process.supervise(signals(NEVER)).await.unwrap();
     assert!(began.elapsed() - Duration::from_secs(1) < GRACE_PERIOD);
-    assert!(
-        ends.lock()
-            .unwrap()
-            .iter()
-            .any(|(part, _)| *part == "controllers")
-    );
+    let ends = ends.lock().unwrap();
+    assert!(ends.iter().any(|(part, _)| *part == "controllers"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,9 +155,8 @@ async fn the_lease_is_released_when_the_controllers_end_by_themselves() {
 #[tokio::test(start_paused = true)]
 async fn a_part_that_dies_stops_the_others_in_order_and_is_named() {
     let (mut process, ends) = process(ms(1), ms(2), ms(3));
-    process
-        .webhooks
-        .start("dying", async { Err(io::Error::other("no luck")) });
+    let dying = async { Err(io::Error::other("no luck")) };
+    process.webhooks.start("dying", dying);
     let error = process.supervise(signals(NEVER)).await.unwrap_err();
     let expected = "a part of the process died: dying failed: no luck";
     assert_eq!(error.to_string(), expected);
@@ -177,9 +169,8 @@ async fn a_part_that_dies_stops_the_others_in_order_and_is_named() {
 #[tokio::test(start_paused = true)]
 async fn the_end_of_the_controllers_waits_for_no_webhook_calls() {
     let (mut process, ends) = process(ms(7000), ms(1), ms(1));
-    process
-        .controllers
-        .start("elected", async { Err(io::Error::other("lost")) });
+    let elected = async { Err(io::Error::other("lost")) };
+    process.controllers.start("elected", elected);
     let began = Instant::now();
     let error = process.supervise(signals(NEVER)).await.unwrap_err();
     let expected = "a part of the process died: elected failed: lost";
@@ -200,20 +191,16 @@ async fn a_part_that_panics_while_it_stops_fails_the_stop() {
         io::Result::Ok(())
     });
     let error = process.supervise(signals(NEVER)).await.unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("panicked with message \"tripped\""),
-        "{error}"
-    );
+    let error = error.to_string();
+    let expected = "panicked with message \"tripped\"";
+    assert!(error.contains(expected), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_second_signal_ends_the_stop_at_once() {
     let mut process = Process::new();
-    process
-        .controllers
-        .start("stuck", pending::<io::Result<()>>());
+    let stuck = pending::<io::Result<()>>();
+    process.controllers.start("stuck", stuck);
     let began = Instant::now();
     let error = process.supervise(signals(ms(10))).await.unwrap_err();
     assert!(matches!(error, RunError::Interrupted("SIGTERM")), "{error}");
@@ -230,40 +217,27 @@ fn holder(stored: &Stored) -> Value {
 /// An election whose API server stores one Lease, and has no watch.
 fn election(stored: &Stored) -> Election {
     let stored = Arc::clone(stored);
-    let service = tower::service_fn(move |request: axum::http::Request<Body>| {
+    let client = scripted(move |line, body| {
         let stored = Arc::clone(&stored);
         async move {
-            if request
-                .uri()
-                .query()
-                .is_some_and(|it| it.contains("fieldSelector"))
-            {
+            if line.contains("fieldSelector") {
                 return pending().await;
             }
-            let body = request.into_body().collect_bytes().await.unwrap();
             let mut stored = stored.lock().unwrap();
-            if !body.is_empty() {
+            if !body.is_null() {
                 stored.0 += 1;
-                stored.1 = serde_json::from_slice(&body).unwrap();
+                stored.1 = body;
                 stored.1["metadata"]["resourceVersion"] = stored.0.to_string().into();
             }
-            let (code, answer) = match stored.1.is_null() {
+            match stored.1.is_null() {
                 true => (
                     404,
                     json!({"kind": "Status", "reason": "NotFound", "code": 404}),
                 ),
                 false => (200, stored.1.clone()),
-            };
-            let body = Body::from(answer.to_string().into_bytes());
-            Ok::<_, Infallible>(
-                axum::http::Response::builder()
-                    .status(code)
-                    .body(body)
-                    .unwrap(),
-            )
+            }
         }
     });
-    let client = kube::Client::new(service, "default");
     let lock = LeaseLock {
         client,
         namespace: "ns".to_owned(),

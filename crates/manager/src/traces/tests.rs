@@ -102,9 +102,6 @@ fn the_process_has_a_name_and_a_version() {
         ("telemetry.sdk.language", "rust"),
     ] {
         let value = resource(&APPLICATION).get(&Key::new(key));
-        assert_eq!(
-            value.map(|value| value.to_string()).as_deref(),
-            Some(expected)
-        );
+        assert_eq!(value.expect(key).to_string(), expected);
     }
 }

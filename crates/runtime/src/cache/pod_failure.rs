@@ -153,9 +153,8 @@ mod tests {
     #[test]
     fn a_container_that_waits_is_named_with_its_reason_and_message() {
         let waiting = |reason: &str, message: &str| {
-            found(
-                json!({"name": "web", "state": {"waiting": {"reason": reason, "message": message}}}),
-            )
+            let waiting = json!({"reason": reason, "message": message});
+            found(json!({"name": "web", "state": {"waiting": waiting}}))
         };
         assert_eq!(waiting("ContainerCreating", ""), None);
         assert_eq!(waiting("PodInitializing", ""), None);
@@ -164,13 +163,9 @@ mod tests {
             let wanted = Some((Reason::ImagePullBackOff, expected));
             assert_eq!(waiting(reason, "no such image"), wanted);
         }
-        assert_eq!(
-            waiting("CreateContainerConfigError", "secret not found"),
-            Some((
-                Reason::ContainerNotStarted,
-                "container web: CreateContainerConfigError: secret not found".to_owned()
-            ))
-        );
+        let message = "container web: CreateContainerConfigError: secret not found".to_owned();
+        let actual = waiting("CreateContainerConfigError", "secret not found");
+        assert_eq!(actual, Some((Reason::ContainerNotStarted, message)));
     }
 
     #[test]
@@ -182,20 +177,14 @@ mod tests {
             json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}});
         let exit =
             |code: i64, reason: &str| json!({"terminated": {"exitCode": code, "reason": reason}});
-        assert_eq!(
-            crashing(back_off.clone(), exit(1, "Error")),
-            Some((
-                Reason::CrashLoopBackOff,
-                "container web: CrashLoopBackOff: back-off 40s; it exited with code 1 (Error)"
-                    .to_owned()
-            ))
-        );
+        let words = |words: &str| Some((Reason::CrashLoopBackOff, words.to_owned()));
+        let actual = crashing(back_off.clone(), exit(1, "Error"));
+        let expected =
+            "container web: CrashLoopBackOff: back-off 40s; it exited with code 1 (Error)";
+        assert_eq!(actual, words(expected));
         let actual = crashing(back_off, exit(137, "OOMKilled")).map(|found| found.0);
         assert_eq!(actual, Some(Reason::OOMKilled));
-        let words = Some((
-            Reason::CrashLoopBackOff,
-            "container web exited with code 2 (Error)".to_owned(),
-        ));
+        let words = words("container web exited with code 2 (Error)");
         assert_eq!(crashing(exit(2, "Error"), json!({})), words);
         let actual = crashing(json!({"running": {}}), exit(2, "Error"));
         assert_eq!(actual, words, "running again, not ready");
@@ -231,10 +220,7 @@ mod tests {
             "lastState": {"terminated": {"exitCode": 1, "reason": long, "message": long}},
         })))
         .expect("it does not start");
-        assert!(
-            failure.message.len() <= 640,
-            "{} bytes",
-            failure.message.len()
-        );
+        let length = failure.message.len();
+        assert!(length <= 640, "{length} bytes");
     }
 }

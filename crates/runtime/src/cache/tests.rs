@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::cache::cached::{CachedChild, CachedPod, CachedResource};
 use crate::cache::store::Store;
 use crate::object::Object;
+use quartet_applied::merge;
 use quartet_operator::kinds::BRAND;
 use quartet_operator::kinds::memcached::KIND;
 use quartet_workload::{ChildKind, DEPLOYMENT, SERVICE};
@@ -44,11 +45,8 @@ fn uid(number: usize) -> String {
 
 /// The figure of a row of the document.
 fn documented(document: &str, row: &str) -> usize {
-    let line = document
-        .lines()
-        .find(|line| line.starts_with(&format!("| {row} |")))
-        .unwrap_or_else(|| panic!("no row {row:?}"));
-    let cell = line.split('|').nth(2).expect("a cell");
+    let (_, row) = document.split_once(&format!("\n| {row} |")).expect(row);
+    let cell = row.split('|').next().expect("a cell");
     cell.trim().parse().expect("a number")
 }
 
@@ -69,8 +67,7 @@ fn child(kind: ChildKind, more: Value) -> Value {
             }],
         },
     });
-    object["spec"] = more["spec"].clone();
-    object["status"] = more["status"].clone();
+    merge(&mut object, more);
     object
 }
 
@@ -113,19 +110,17 @@ fn a_cached_object_takes_the_documented_memory() {
     let whole = bytes(|object| CachedResource::decode(&KIND, object), resource);
     let resource = ("a resource that is ready, without its spec", whole - spec);
 
-    let deployment = child(
-        DEPLOYMENT,
-        json!({
-            "spec": {"replicas": 1, "selector": {"matchLabels": {
-                "app.kubernetes.io/instance": "resource-0000", "app.kubernetes.io/name": "memcached",
-            }}},
-            "status": {
-                "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
-                "availableReplicas": 1,
-                "conditions": [condition("Available", "True"), condition("Progressing", "True")],
-            },
-        }),
-    );
+    let more = json!({
+        "spec": {"replicas": 1, "selector": {"matchLabels": {
+            "app.kubernetes.io/instance": "resource-0000", "app.kubernetes.io/name": "memcached",
+        }}},
+        "status": {
+            "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
+            "availableReplicas": 1,
+            "conditions": [condition("Available", "True"), condition("Progressing", "True")],
+        },
+    });
+    let deployment = child(DEPLOYMENT, more);
     let decode = |object: &Value| {
         let mut child = CachedChild::decode(&BRAND, DEPLOYMENT, object)?;
         // Not counted: only the Deployment of an older operator keeps a selector of its own.
@@ -136,10 +131,7 @@ fn a_cached_object_takes_the_documented_memory() {
     };
     let deployment = ("a Deployment", bytes(decode, deployment));
 
-    let service = child(
-        SERVICE,
-        json!({"spec": {"type": "ClusterIP"}, "status": {}}),
-    );
+    let service = child(SERVICE, json!({"spec": {"type": "ClusterIP"}}));
     let decode = |object: &Value| CachedChild::decode(&BRAND, SERVICE, object);
     let service = ("a Service", bytes(decode, service));
 
@@ -154,21 +146,14 @@ fn a_cached_object_takes_the_documented_memory() {
         },
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
     });
-    let pod = (
-        "a pod",
-        bytes(|object| CachedPod::decode(&BRAND, object), pod),
-    );
+    let pod = bytes(|object| CachedPod::decode(&BRAND, object), pod);
+    let pod = ("a pod", pod);
     let document = std::fs::read_to_string(DOCUMENT).expect("the document");
     let counted = [resource, deployment, service, pod];
     let documented = counted.map(|(row, _)| (row, documented(&document, row)));
     assert_eq!(counted, documented, "docs/memory.md says otherwise");
     let [resource, deployment, service, pod] = counted.map(|(_, bytes)| bytes);
-    let formula = format!(
-        "{} + *s* + {service} *v* + {pod} *p* bytes",
-        resource + deployment
-    );
-    assert!(
-        document.contains(&formula),
-        "docs/memory.md has no {formula:?}"
-    );
+    let both = resource + deployment;
+    let formula = format!("{both} + *s* + {service} *v* + {pod} *p* bytes");
+    assert!(document.contains(&formula), "no {formula:?}");
 }

@@ -13,9 +13,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cache::decode::Received;
 use crate::event_handlers::COALESCE;
-use quartet_operator::kinds::BRAND;
-use quartet_operator::kinds::OPERATORS;
-use quartet_operator::kinds::nginx;
+use quartet_operator::kinds::{BRAND, OPERATORS, nginx};
 use quartet_workload::DEPLOYMENT;
 
 /// The handlers of all four kinds, with caches filled and queues read by the test.
@@ -27,12 +25,11 @@ impl Scene {
     fn new() -> Self {
         let metrics = Metrics::register(&mut Registry::default(), "quartet_operator");
         let kinds = OPERATORS.iter().map(|operator| operator.kind());
-        Scene {
-            handlers: EventHandlers {
-                controllers: kinds.map(|kind| QueueHandle::new(kind, &metrics)).collect(),
-                children: Arc::new(Children::new(&BRAND, &owned_by(OPERATORS))),
-            },
-        }
+        let handlers = EventHandlers {
+            controllers: kinds.map(|kind| QueueHandle::new(kind, &metrics)).collect(),
+            children: Arc::new(Children::new(&BRAND, &owned_by(OPERATORS))),
+        };
+        Scene { handlers }
     }
 
     /// With the Nginx `ns/web`.
@@ -44,9 +41,7 @@ impl Scene {
 
     fn controller(&self, kind: &str) -> &QueueHandle {
         let mut controllers = self.handlers.controllers.iter();
-        controllers
-            .find(|controller| controller.kind.kind == kind)
-            .unwrap()
+        controllers.find(|it| it.kind.kind == kind).unwrap()
     }
 
     /// A cached resource; its UID is its kind and name.
@@ -57,8 +52,8 @@ impl Scene {
 
     /// A change of a resource.
     fn resource_changed(&self, kind: &str, change: &Change<CachedResource>, is_first_list: bool) {
-        self.controller(kind)
-            .resource_changed(change, is_first_list);
+        let controller = self.controller(kind);
+        controller.resource_changed(change, is_first_list);
     }
 
     fn deployment_changed(&self, change: Change<CachedChild>) {

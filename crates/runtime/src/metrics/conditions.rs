@@ -172,10 +172,8 @@ mod tests {
         };
         let text = shown((0..MOST_NAMED).map(long).collect());
         let named = "quartet_operator_resource_condition{";
-        let named: Vec<_> = text
-            .lines()
-            .filter(|line| line.starts_with(named))
-            .collect();
+        let named = text.lines().filter(|line| line.starts_with(named));
+        let named: Vec<_> = named.collect();
         assert_eq!(named.len(), MOST_NAMED);
         assert!(named.iter().all(|line| line.len() <= 480), "{}", named[0]);
     }
@@ -203,21 +201,35 @@ mod tests {
             resource("c", ("False", "NameConflict"), ("True", "NameConflict")),
             resource("d", ("", ""), ("", "")),
         ]);
+        let all = r#"quartet_operator_resources{controller="nginx","#;
         let prefix = r#"quartet_operator_resource_condition{controller="nginx",namespace="ns","#;
-        for line in [
-            r#"quartet_operator_resources{controller="nginx",condition="Ready",status="True",reason="RolloutComplete"} 2"#,
-            r#"quartet_operator_resources{controller="nginx",condition="Ready",status="Unknown",reason="NotReported"} 1"#,
-            r#"quartet_operator_resources{controller="nginx",condition="Degraded",status="True",reason="NameConflict"} 1"#,
-            &format!(
-                r#"{prefix}name="c",condition="Ready",status="False",reason="NameConflict"}} 1"#
+        for (prefix, line) in [
+            (
+                all,
+                r#"condition="Ready",status="True",reason="RolloutComplete"} 2"#,
             ),
-            &format!(
-                r#"{prefix}name="c",condition="Degraded",status="True",reason="NameConflict"}} 1"#
+            (
+                all,
+                r#"condition="Ready",status="Unknown",reason="NotReported"} 1"#,
             ),
-            &format!(
-                r#"{prefix}name="d",condition="Ready",status="Unknown",reason="NotReported"}} 1"#
+            (
+                all,
+                r#"condition="Degraded",status="True",reason="NameConflict"} 1"#,
+            ),
+            (
+                prefix,
+                r#"name="c",condition="Ready",status="False",reason="NameConflict"} 1"#,
+            ),
+            (
+                prefix,
+                r#"name="c",condition="Degraded",status="True",reason="NameConflict"} 1"#,
+            ),
+            (
+                prefix,
+                r#"name="d",condition="Ready",status="Unknown",reason="NotReported"} 1"#,
             ),
         ] {
+            let line = format!("{prefix}{line}");
             assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
         }
         assert_eq!(text.matches(prefix).count(), 3, "{text}");

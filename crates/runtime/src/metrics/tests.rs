@@ -15,20 +15,15 @@ fn scrape(registry: &Registry) -> String {
 }
 
 fn assert_has(text: &str, line: &str) {
-    assert!(
-        text.lines().any(|there| there == line),
-        "no line {line:?} in\n{text}"
-    );
+    let is_there = text.lines().any(|there| there == line);
+    assert!(is_there, "no line {line:?} in\n{text}");
 }
 
 #[test]
 fn every_series_of_a_controller_is_there_from_its_start() {
     let mut registry = Registry::default();
-    Metrics::register(&mut registry, "quartet_operator").controller_started(
-        "memcached",
-        &[Owned::always(DEPLOYMENT)],
-        5,
-    );
+    let metrics = Metrics::register(&mut registry, "quartet_operator");
+    metrics.controller_started("memcached", &[Owned::always(DEPLOYMENT)], 5);
     let text = scrape(&registry);
     for line in [
         "controller_runtime_reconcile_total{controller=\"memcached\",result=\"success\"} 0",
@@ -91,30 +86,24 @@ async fn a_scrape_shows_the_queue_as_it_is_at_that_moment() {
     assert_eq!(queue.get().await, "b");
     tokio::time::advance(Duration::from_secs(1)).await;
 
-    let queue_labels = "name=\"memcached\",controller=\"memcached\"";
-    let text = scrape(&registry);
-    for line in [
-        format!("workqueue_depth{{{queue_labels},priority=\"0\"}} 1"),
-        format!("workqueue_depth{{{queue_labels},priority=\"-100\"}} 1"),
-        format!("workqueue_adds_total{{{queue_labels}}} 4"),
-        format!("workqueue_retries_total{{{queue_labels}}} 1"),
-        format!("workqueue_queue_duration_seconds_count{{{queue_labels}}} 2"),
-        format!("workqueue_queue_duration_seconds_sum{{{queue_labels}}} 3.0"),
-    ] {
-        assert_has(&text, &line);
-    }
+    let has = |name: &str, more_labels: &str, value: &str| {
+        let labels = format!("name=\"memcached\",controller=\"memcached\"{more_labels}");
+        let line = format!("workqueue_{name}{{{labels}}} {value}");
+        assert_has(&scrape(&registry), &line);
+    };
+    has("depth", ",priority=\"0\"", "1");
+    has("depth", ",priority=\"-100\"", "1");
+    has("adds_total", "", "4");
+    has("retries_total", "", "1");
+    has("queue_duration_seconds_count", "", "2");
+    has("queue_duration_seconds_sum", "", "3.0");
 
     queue.done(&"a");
-    let text = scrape(&registry);
-    assert_has(
-        &text,
-        &format!("workqueue_work_duration_seconds_sum{{{queue_labels}}} 4.0"),
-    );
+    has("work_duration_seconds_sum", "", "4.0");
 
     // A delayed key is counted when it is due.
     tokio::time::advance(Duration::from_secs(60)).await;
-    let text = scrape(&registry);
-    assert_has(&text, &format!("workqueue_adds_total{{{queue_labels}}} 5"));
+    has("adds_total", "", "5");
 }
 
 #[test]
@@ -124,27 +113,12 @@ fn buckets_of_the_work_queue_are_those_that_client_golang_computes() {
     let _queue = Queue::<u8>::new("q", &metrics);
     let text = scrape(&registry);
     let prefix = "workqueue_queue_duration_seconds_bucket{le=\"";
-    let bounds: Vec<f64> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix(prefix)?.split('"').next()?.parse().ok())
-        .collect();
+    let bound = |line: &str| line.strip_prefix(prefix)?.split('"').next()?.parse().ok();
+    let bounds: Vec<f64> = text.lines().filter_map(bound).collect();
     // To the last bit, including rounding errors, as in the Kubernetes components.
-    let expected = [
-        1e-8,
-        1e-7,
-        1e-6,
-        9.999999999999999e-6,
-        9.999999999999999e-5,
-        0.001,
-        0.01,
-        0.1,
-        1.0,
-        10.0,
-        100.0,
-        1000.0,
-        f64::INFINITY,
-    ];
-    assert_eq!(bounds, expected);
+    let small = [1e-8, 1e-7, 1e-6, 9.999999999999999e-6, 9.999999999999999e-5];
+    let others = [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, f64::INFINITY];
+    assert_eq!(bounds, [&small[..], &others].concat());
 }
 
 #[test]

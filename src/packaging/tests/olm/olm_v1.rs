@@ -28,13 +28,7 @@ fn rights<'a>(rules: impl IntoIterator<Item = &'a Value>) -> BTreeSet<String> {
     let any = json!(["any"]);
     let mut rights = BTreeSet::new();
     for rule in rules {
-        let part = |field: &str| {
-            texts(if rule[field].is_null() {
-                &any
-            } else {
-                &rule[field]
-            })
-        };
+        let part = |field: &str| texts(rule.get(field).unwrap_or(&any));
         for group in part("apiGroups") {
             for resource in [part("resources"), part("nonResourceURLs")].concat() {
                 for name in part("resourceNames") {
@@ -96,11 +90,8 @@ fn the_installer_may_make_what_the_bundle_holds_and_grant_what_it_grants() {
         let kind = text(&object["kind"]);
         // Besides those of the bundle, ClusterRoles with a hash in their names.
         let name = known(&object["metadata"]["name"]).filter(|_| kind != "ClusterRole");
-        made.push((
-            kind,
-            name,
-            ["Service", "PodDisruptionBudget"].contains(&kind),
-        ));
+        let is_namespaced = ["Service", "PodDisruptionBudget"].contains(&kind);
+        made.push((kind, name, is_namespaced));
     }
     for deployment in list(&install["deployments"]) {
         let service = format!("{}-service", text(&deployment["name"]));
@@ -120,11 +111,8 @@ fn the_installer_may_make_what_the_bundle_holds_and_grant_what_it_grants() {
     }
     for part in ["clusterPermissions", "permissions"] {
         for account in list(&install[part]) {
-            made.push((
-                "ServiceAccount",
-                known(&account["serviceAccountName"]),
-                true,
-            ));
+            let name = known(&account["serviceAccountName"]);
+            made.push(("ServiceAccount", name, true));
             cluster.extend_from_slice(list(&account["rules"]));
         }
     }

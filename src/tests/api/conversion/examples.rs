@@ -2,43 +2,25 @@
 
 use serde_json::{Value, json};
 
-use super::{converted, object};
-use crate::kinds::DATA_ANNOTATION;
-use crate::kinds::{elasticweb, memcached};
+use super::{converted, of};
+use crate::kinds::{DATA_ANNOTATION, elasticweb, memcached};
 use crate::tests::workload::kinds;
 use quartet_versions::conversion::convert;
 
-fn spoke_memcached(spec: Value) -> Value {
-    object(
-        &memcached::KIND,
-        &memcached::KIND.spoke,
-        json!({"name": "x"}),
-        Some(spec),
-        json!({}),
-    )
-}
-
 #[test]
 fn what_the_old_crds_stored_moves_as_it_is_and_needs_no_annotation() {
+    let kind = &memcached::KIND;
+    let in_hub = |spec| {
+        let spoke = of(kind, &kind.spoke, json!({"name": "x"}), spec);
+        converted(kind, &spoke, &kind.hub)
+    };
     for size in [json!(3), json!(0), json!(-5), Value::Null, json!("3")] {
-        let hub = converted(
-            &memcached::KIND,
-            &spoke_memcached(json!({"size": size})),
-            &memcached::KIND.hub,
-        );
+        let hub = in_hub(json!({"size": size}));
         assert_eq!(hub["spec"], json!({"replicas": size}));
         assert_eq!(hub["metadata"], json!({"name": "x"}));
     }
-    let hub = converted(
-        &memcached::KIND,
-        &spoke_memcached(json!({})),
-        &memcached::KIND.hub,
-    );
-    assert_eq!(
-        hub["spec"],
-        json!({}),
-        "absent stays absent: conversion does not default"
-    );
+    // Absent stays absent: conversion does not default.
+    assert_eq!(in_hub(json!({}))["spec"], json!({}));
 }
 
 #[test]
@@ -46,13 +28,7 @@ fn an_elasticweb_is_nested_and_flattened() {
     let kind = &elasticweb::KIND;
     let spec =
         json!({"image": "nginx:1.17.1", "port": 30003, "singlePodsQPS": 800, "totalQPS": 2400});
-    let spoke = object(
-        kind,
-        &kind.spoke,
-        json!({"name": "x"}),
-        Some(spec),
-        json!({"realQPS": 800}),
-    );
+    let spoke = of(kind, &kind.spoke, json!({"name": "x"}), spec);
     let hub = converted(kind, &spoke, &kind.hub);
     let nested = json!({
         "image": "nginx:1.17.1",
@@ -72,18 +48,13 @@ fn the_annotation_holds_only_what_the_target_cannot_say() {
         "capacity": {"perPodQPS": 1},
         "service": {"port": 81, "nodePort": 30003},
     });
-    let hub = object(kind, &kind.hub, json!({"name": "x"}), Some(spec), json!({}));
+    let hub = of(kind, &kind.hub, json!({"name": "x"}), spec);
     let spoke = converted(kind, &hub, &kind.spoke);
     let expected = json!({"image": "a", "port": 30003, "singlePodsQPS": 1});
     assert_eq!(spoke["spec"], expected);
-    let data: Value = serde_json::from_str(
-        spoke["metadata"]["annotations"][DATA_ANNOTATION]
-            .as_str()
-            .unwrap(),
-    )
-    .unwrap();
-    let expected = json!({"v2": {"podSecurity": "Baseline", "service": {"port": 81}}});
-    assert_eq!(data, expected);
+    let data = json!({"v2": {"podSecurity": "Baseline", "service": {"port": 81}}}).to_string();
+    let found = &spoke["metadata"]["annotations"][DATA_ANNOTATION];
+    assert_eq!(*found, data);
 }
 
 #[test]
@@ -92,13 +63,7 @@ fn data_meant_for_the_other_version_is_not_mistaken_for_ours() {
     let data = json!({"v1": {"memory": 128}}).to_string();
     let metadata = json!({"name": "x", "annotations": {DATA_ANNOTATION: data}});
     // A manifest of the spoke version that was rewritten by hand and still has its annotation.
-    let hub = object(
-        kind,
-        &kind.hub,
-        metadata,
-        Some(json!({"replicas": 1})),
-        json!({}),
-    );
+    let hub = of(kind, &kind.hub, metadata, json!({"replicas": 1}));
     let found = &converted(kind, &hub, &kind.spoke)["spec"];
     assert_eq!(*found, json!({"size": 1}));
 }
@@ -116,7 +81,7 @@ fn data_cannot_bring_back_what_the_version_that_was_written_can_say_itself() {
             json!({"replicas": null, "memory": 128}),
         ),
     ] {
-        let spoke = object(kind, &kind.spoke, metadata.clone(), Some(spoke), json!({}));
+        let spoke = of(kind, &kind.spoke, metadata.clone(), spoke);
         assert_eq!(converted(kind, &spoke, &kind.hub)["spec"], hub);
     }
 }
@@ -125,13 +90,7 @@ fn data_cannot_bring_back_what_the_version_that_was_written_can_say_itself() {
 fn an_object_in_the_wanted_version_is_not_touched() {
     let kind = &memcached::KIND;
     let metadata = json!({"annotations": {DATA_ANNOTATION: "anything"}});
-    let hub = object(
-        kind,
-        &kind.hub,
-        metadata,
-        Some(json!({"replicas": 1})),
-        json!({}),
-    );
+    let hub = of(kind, &kind.hub, metadata, json!({"replicas": 1}));
     assert_eq!(converted(kind, &hub, &kind.hub), hub);
 }
 
@@ -141,17 +100,11 @@ fn what_is_not_an_object_of_the_kind_is_named() {
     let error = convert(kind, json!(1), &kind.hub).unwrap_err();
     let wanted = "cannot convert a Memcached: expected an object";
     assert_eq!(error.to_string(), wanted);
-    for api_version in [
-        "",
-        "v1",
-        "cache.example.com/v2",
-        "proxy.example.com/v1alpha1",
-    ] {
-        let error = convert(kind, json!({"apiVersion": api_version}), &kind.hub).unwrap_err();
-        assert!(
-            error.to_string().contains(&format!("{api_version:?}")),
-            "{error}"
-        );
+    let others = ["cache.example.com/v2", "proxy.example.com/v1alpha1"];
+    for api_version in ["", "v1"].into_iter().chain(others) {
+        let error = convert(kind, json!({"apiVersion": api_version}), &kind.hub);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(&format!("{api_version:?}")), "{error}");
     }
 }
 

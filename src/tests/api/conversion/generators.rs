@@ -13,10 +13,8 @@ use quartet_versions::{Kind, Version};
 /// Every kind with each of its versions, by name.
 pub(crate) fn kinds_and_versions() -> impl Strategy<Value = (&'static Kind, &'static str)> {
     prop::sample::select(kinds()).prop_flat_map(|kind| {
-        (
-            Just(kind),
-            prop::sample::select(vec![kind.spoke.name, kind.hub.name]),
-        )
+        let versions = vec![kind.spoke.name, kind.hub.name];
+        (Just(kind), prop::sample::select(versions))
     })
 }
 
@@ -24,36 +22,19 @@ pub(crate) fn kinds_and_versions() -> impl Strategy<Value = (&'static Kind, &'st
 pub(super) fn pairs() -> impl Strategy<Value = (&'static Kind, &'static Version, &'static Version)>
 {
     let pairs = kinds().into_iter().flat_map(|kind| {
-        [
-            (kind, &kind.spoke, &kind.hub),
-            (kind, &kind.hub, &kind.spoke),
-        ]
+        let (spoke, hub) = (&kind.spoke, &kind.hub);
+        [(kind, spoke, hub), (kind, hub, spoke)]
     });
     prop::sample::select(pairs.collect::<Vec<_>>())
 }
 
 /// Field names of one version or the other, and unknown ones.
-const NAMES: &[&str] = &[
-    "size",
-    "count",
-    "replicas",
-    "image",
-    "port",
-    "singlePodsQPS",
-    "totalQPS",
-    "capacity",
-    "perPodQPS",
-    "targetQPS",
-    "service",
-    "nodePort",
-    "containerPort",
-    "resources",
-    "v1",
-    "v1alpha1",
-    "conversionDataOmitted",
-    "unknown",
-    "",
-];
+fn names() -> impl Strategy<Value = &'static str> {
+    let known = "size count replicas image port singlePodsQPS totalQPS capacity perPodQPS targetQPS \
+                 service nodePort containerPort resources v1 v1alpha1 conversionDataOmitted";
+    let names = known.split(' ').chain(["unknown", ""]);
+    prop::sample::select(names.collect::<Vec<_>>())
+}
 
 pub(super) fn arbitrary_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -66,29 +47,14 @@ pub(super) fn arbitrary_json() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(3, 24, 5, |inner| {
         prop_oneof![
             vec(inner.clone(), 0..3).prop_map(Value::Array),
-            btree_map(prop::sample::select(NAMES), inner, 0..5).prop_map(|object| {
-                Value::Object(
-                    object
-                        .into_iter()
-                        .map(|(name, value)| (name.to_owned(), value))
-                        .collect(),
-                )
-            }),
+            btree_map(names(), inner, 0..5).prop_map(|object| json!(object)),
         ]
     })
 }
 
 /// Any JSON; more often objects with known field names.
 pub(crate) fn arbitrary_spec() -> impl Strategy<Value = Value> {
-    let object =
-        btree_map(prop::sample::select(NAMES), arbitrary_json(), 0..8).prop_map(|object| {
-            Value::Object(
-                object
-                    .into_iter()
-                    .map(|(name, value)| (name.to_owned(), value))
-                    .collect(),
-            )
-        });
+    let object = btree_map(names(), arbitrary_json(), 0..8).prop_map(|object| json!(object));
     prop_oneof![4 => object, 1 => arbitrary_json()]
 }
 

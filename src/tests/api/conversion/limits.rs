@@ -3,9 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::{converted, object};
-use crate::kinds::DATA_ANNOTATION;
-use crate::kinds::memcached;
+use super::{converted, of};
+use crate::kinds::{DATA_ANNOTATION, memcached};
 use crate::tests::workload::kinds;
 use quartet_versions::conversion::{ANNOTATIONS_LIMIT_BYTES, MOST_VALUES, OMITTED, convert};
 use quartet_versions::limits::{LABEL, NAME, QUALIFIED_NAME, QUALIFIED_NAME_MAX, QUANTITY_MAX};
@@ -21,20 +20,13 @@ fn data_that_passes_the_limit_of_annotations_is_left_out_and_told() {
     let room = ANNOTATIONS_LIMIT_BYTES - DATA_ANNOTATION.len() - text.len() - "k".len();
     for (others, left_out) in [(room, false), (room + 1, true)] {
         let metadata = json!({"name": "x", "annotations": {"k": "x".repeat(others)}});
-        let hub = object(
-            kind,
-            &kind.hub,
-            metadata.clone(),
-            Some(json!({"replicas": 1, "image": "a"})),
-            json!({}),
-        );
+        let spec = json!({"replicas": 1, "image": "a"});
+        let hub = of(kind, &kind.hub, metadata.clone(), spec);
         let spoke = convert(kind, hub, &kind.spoke).unwrap();
         assert_eq!(spoke.data_left_out, left_out);
-        let omitted = json!({"size": 1, OMITTED: text.len()});
-        let expected = if left_out {
-            omitted
-        } else {
-            json!({"size": 1})
+        let expected = match left_out {
+            true => json!({"size": 1, OMITTED: text.len()}),
+            false => json!({"size": 1}),
         };
         assert_eq!(spoke.object["spec"], expected);
         assert_eq!(spoke.object["metadata"] == metadata, left_out);
@@ -53,7 +45,7 @@ fn the_annotation_cannot_say_that_data_was_left_out() {
     let data = json!({"v1": omitted, "v1alpha1": omitted}).to_string();
     let metadata = json!({"name": "x", "annotations": {DATA_ANNOTATION: data}});
     for (from, to) in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
-        let object = object(kind, from, metadata.clone(), Some(json!({})), json!({}));
+        let object = of(kind, from, metadata.clone(), json!({}));
         assert_eq!(converted(kind, &object, to)["spec"].get(OMITTED), None);
     }
 }
@@ -62,13 +54,7 @@ fn the_annotation_cannot_say_that_data_was_left_out() {
 fn objects_without_a_place_for_the_annotation_still_convert() {
     let kind = &memcached::KIND;
     for metadata in [json!(1), json!({"annotations": []})] {
-        let hub = object(
-            kind,
-            &kind.hub,
-            metadata,
-            Some(json!({"image": "a"})),
-            json!({}),
-        );
+        let hub = of(kind, &kind.hub, metadata, json!({"image": "a"}));
         assert!(convert(kind, hub, &kind.spoke).unwrap().data_left_out);
     }
 }
@@ -120,31 +106,11 @@ fn largest(schema: &Value) -> Value {
 fn the_data_of_every_valid_object_is_below_32_kib() {
     for kind in kinds() {
         for (from, to) in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
-            let object = object(
-                kind,
-                from,
-                json!({"name": "x"}),
-                Some(largest(&from.spec)),
-                json!({}),
-            );
+            let object = of(kind, from, json!({"name": "x"}), largest(&from.spec));
             let there = converted(kind, &object, to);
-            let data = there["metadata"]["annotations"][DATA_ANNOTATION]
-                .as_str()
-                .unwrap_or_default();
-            println!(
-                "{} {} -> {}: {} bytes",
-                kind.kind,
-                from.name,
-                to.name,
-                data.len()
-            );
-            assert!(
-                data.len() < DATA_LIMIT_BYTES,
-                "{} {}: {}",
-                kind.kind,
-                from.name,
-                data.len()
-            );
+            let data = there["metadata"]["annotations"][DATA_ANNOTATION].as_str();
+            let bytes = data.unwrap_or_default().len();
+            assert!(bytes < DATA_LIMIT_BYTES, "{kind:?} {from:?}: {bytes} bytes");
         }
     }
 }
@@ -154,12 +120,8 @@ fn every_valid_spec_has_at_most_half_of_the_values_that_are_read() {
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
             let spec = largest(&version.spec).to_string();
-            assert!(
-                has_at_most(MOST_VALUES / 2, &spec),
-                "{} {}",
-                kind.kind,
-                version.name
-            );
+            let are_few = has_at_most(MOST_VALUES / 2, &spec);
+            assert!(are_few, "{kind:?} {version:?}");
         }
     }
 }

@@ -6,9 +6,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::generators::{arbitrary_json, arbitrary_spec, pairs, spec_of};
-use super::object;
-use crate::kinds::DATA_ANNOTATION;
-use crate::kinds::memcached;
+use super::of;
+use crate::kinds::{DATA_ANNOTATION, memcached};
 use quartet_versions::conversion::{
     ANNOTATIONS_LIMIT_BYTES, ConversionError, Converted, MOST_VALUES, convert, convert_into,
 };
@@ -78,9 +77,8 @@ fn odd_objects() -> impl Strategy<Value = (&'static Kind, &'static Version, Valu
                 ("status", status),
                 ("more \"of\" it", more),
             ];
-            let present = members
-                .into_iter()
-                .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+            let present = |(name, value): (&str, Option<Value>)| Some((name.to_owned(), value?));
+            let present = members.into_iter().filter_map(present);
             (kind, to, Value::Object(present.collect()))
         })
     })
@@ -127,11 +125,9 @@ fn what_is_not_touched_keeps_every_byte() {
     let object = Members::of(text).unwrap();
     let mut out = Vec::new();
     convert_into(&mut out, kind, object, &kind.hub).unwrap();
-    assert_eq!(
-        String::from_utf8(out).unwrap(),
-        r#"{"apiVersion":"cache.example.com/v1","kind":"Memcached","metadata":{"name":"\u0078", "n": 1e400 },"#.to_owned()
-            + r#""spec":{"replicas":3},"status":{ "replicas": 3.0 }}"#
-    );
+    let before = r#"{"apiVersion":"cache.example.com/v1","kind":"Memcached","metadata":{"name":"\u0078", "n": 1e400 },"#;
+    let after = r#""spec":{"replicas":3},"status":{ "replicas": 3.0 }}"#;
+    assert_eq!(String::from_utf8(out).unwrap(), format!("{before}{after}"));
 }
 
 #[test]
@@ -141,13 +137,8 @@ fn the_limit_of_annotations_counts_characters_and_not_their_escapes() {
     let room = ANNOTATIONS_LIMIT_BYTES - DATA_ANNOTATION.len() - data.len() - "k".len();
     for (others, left_out) in [(room, false), (room + 1, true)] {
         let metadata = json!({"name": "x", "annotations": {"k": "\"".repeat(others)}});
-        let hub = object(
-            kind,
-            &kind.hub,
-            metadata,
-            Some(json!({"replicas": 1, "image": "a"})),
-            json!({}),
-        );
+        let spec = json!({"replicas": 1, "image": "a"});
+        let hub = of(kind, &kind.hub, metadata, spec);
         let converted = convert_text(kind, &hub.to_string(), &kind.spoke).unwrap();
         assert_eq!(converted.data_left_out, left_out);
         assert_eq!(Ok(converted), convert(kind, hub, &kind.spoke));
@@ -178,7 +169,7 @@ fn a_spec_with_as_many_values_as_are_read_is_restored() {
     let kind = &memcached::KIND;
     // No field of it is in the other version.
     let spec = json!({"more": vec![0; MOST_VALUES - 2]});
-    let hub = object(kind, &kind.hub, json!({"name": "x"}), Some(spec), json!({}));
+    let hub = of(kind, &kind.hub, json!({"name": "x"}), spec);
     let there = convert_text(kind, &hub.to_string(), &kind.spoke).unwrap();
     assert!(!there.data_left_out);
     let back = convert_text(kind, &there.object.to_string(), &kind.hub).unwrap();
@@ -192,8 +183,7 @@ fn data_that_could_not_be_ours_is_not_read() {
         let more = vec![0; values];
         let data = json!({"v1": {"memory": 8, "more": more}}).to_string();
         let metadata = json!({"name": "x", "annotations": {DATA_ANNOTATION: data}});
-        let spec = Some(json!({"size": 1}));
-        let spoke = object(kind, &kind.spoke, metadata, spec, json!({}));
+        let spoke = of(kind, &kind.spoke, metadata, json!({"size": 1}));
         let hub = convert_text(kind, &spoke.to_string(), &kind.hub).unwrap();
         assert_eq!(hub.object["spec"].get("memory").is_some(), is_restored);
     }

@@ -32,24 +32,19 @@ fn fault_09_image_and_ports_reach_the_children() {
     spec["image"] = json!("example.com/site:8");
     spec["containerPort"] = json!(3000);
     spec["service"]["nodePort"] = json!(30004);
-    let resource = resource(&ElasticWeb, spec);
-    let deployment = deployment(&ElasticWeb, &resource);
-    assert_eq!(container(&deployment)["image"], "example.com/site:8");
-    assert_eq!(container(&deployment)["ports"][0]["containerPort"], 3000);
-    let found = &service(&ElasticWeb, &resource)["spec"]["ports"][0]["nodePort"];
-    assert_eq!(*found, 30004);
+    let container = contained(&ElasticWeb, spec.clone());
+    assert_eq!(container["image"], "example.com/site:8");
+    assert_eq!(container["ports"][0]["containerPort"], 3000);
+    let service = service(&ElasticWeb, &resource(&ElasticWeb, spec));
+    assert_eq!(service["spec"]["ports"][0]["nodePort"], 30004);
 }
 
 #[test]
 fn fault_14_what_the_api_server_allocates_for_a_service_is_left_to_it() {
     let spec = json!({ "service": { "type": "LoadBalancer" } });
     let service = service(&Nginx, &resource(&Nginx, spec));
-    for field in [
-        "clusterIP",
-        "clusterIPs",
-        "healthCheckNodePort",
-        "ipFamilies",
-    ] {
+    let allocated = "clusterIP clusterIPs healthCheckNodePort ipFamilies";
+    for field in allocated.split(' ') {
         assert_eq!(service["spec"].get(field), None, "{field}");
     }
     assert_eq!(service["spec"]["ports"][0].get("nodePort"), None);
@@ -58,19 +53,19 @@ fn fault_14_what_the_api_server_allocates_for_a_service_is_left_to_it() {
 #[test]
 fn fault_15_container_port_and_resources_are_the_users_to_set() {
     let mut spec = elastic_web(json!(1), 1);
+    let resources = json!({ "requests": { "cpu": "1", "memory": "1Gi" } });
     spec["containerPort"] = json!(3000);
-    spec["resources"] = json!({ "requests": { "cpu": "1", "memory": "1Gi" } });
-    let deployment = deployment(&ElasticWeb, &resource(&ElasticWeb, spec));
-    assert_eq!(container(&deployment)["ports"][0]["containerPort"], 3000);
-    let expected = json!({ "requests": { "cpu": "1", "memory": "1Gi" } });
-    assert_eq!(container(&deployment)["resources"], expected);
+    spec["resources"] = resources.clone();
+    let container = contained(&ElasticWeb, spec);
+    assert_eq!(container["ports"][0]["containerPort"], 3000);
+    assert_eq!(container["resources"], resources);
 }
 
 #[test]
 fn fault_20_default_images_are_tagged() {
     for operator in [&Memcached as &dyn Operator, &Nginx, &HelloWorld] {
-        let deployment = deployment(operator, &resource(operator, json!({})));
-        let image = container(&deployment)["image"].as_str().expect("a text");
+        let container = contained(operator, json!({}));
+        let image = container["image"].as_str().expect("a text");
         let (_, tag) = image.rsplit_once(':').expect("a tag");
         assert!(!tag.contains('/') && tag != "latest", "{image}");
     }
@@ -79,17 +74,14 @@ fn fault_20_default_images_are_tagged() {
 #[test]
 fn fault_26_pods_run_without_root_by_default() {
     for operator in [&Memcached as &dyn Operator, &Nginx, &HelloWorld] {
-        let deployment = deployment(operator, &resource(operator, json!({})));
-        let pod = &deployment["spec"]["template"]["spec"];
-        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
-        assert!(
-            pod["securityContext"]["runAsUser"]
-                .as_i64()
-                .is_some_and(|user| user > 0)
-        );
-        let port = container(&deployment)["ports"][0]["containerPort"].as_i64();
+        let deployment = deployed(operator, json!({}));
+        let pod = &deployment["spec"]["template"]["spec"]["securityContext"];
+        assert_eq!(pod["runAsNonRoot"], true);
+        assert!(pod["runAsUser"].as_i64().is_some_and(|user| user > 0));
+        let container = container(&deployment);
+        let port = container["ports"][0]["containerPort"].as_i64();
         assert!(port.is_some_and(|port| port >= 1024));
-        let context = &container(&deployment)["securityContext"];
+        let context = &container["securityContext"];
         assert_eq!(context["capabilities"], json!({ "drop": ["ALL"] }));
         assert_eq!(context["allowPrivilegeEscalation"], false);
     }
@@ -97,44 +89,35 @@ fn fault_26_pods_run_without_root_by_default() {
 
 #[test]
 fn fault_29_only_fields_that_we_have_an_opinion_on_are_owned() {
-    let deployment = deployment(&Nginx, &resource(&Nginx, json!({})));
-    let fields = |value: &Value| {
-        value
-            .as_object()
-            .expect("an object")
-            .keys()
-            .cloned()
-            .collect::<Vec<_>>()
-    };
-    let expected = ["replicas", "selector", "template"];
-    assert_eq!(fields(&deployment["spec"]), expected);
-    assert_eq!(
-        fields(&deployment["spec"]["template"]["spec"]),
-        [
-            "automountServiceAccountToken",
-            "containers",
-            "securityContext"
-        ]
-    );
+    let deployment = deployed(&Nginx, json!({}));
+    let spec = &deployment["spec"];
+    assert_eq!(keys(spec), ["replicas", "selector", "template"]);
+    let of_pods = "automountServiceAccountToken containers securityContext";
+    assert_eq!(keys(&spec["template"]["spec"]).join(" "), of_pods);
     let expected = ["labels", "name", "namespace", "ownerReferences"];
-    assert_eq!(fields(&deployment["metadata"]), expected);
+    assert_eq!(keys(&deployment["metadata"]), expected);
+}
+
+fn keys(object: &Value) -> Vec<&str> {
+    let members = object.as_object().expect("an object");
+    members.keys().map(String::as_str).collect()
 }
 
 #[test]
 fn fault_32_no_image_reference_is_taken_apart() {
     for image in ["memcached", "host:5000/m", "m@sha256:00", ":", "a:b:c"] {
-        let deployment = deployment(&Memcached, &resource(&Memcached, json!({ "image": image })));
-        assert_eq!(container(&deployment)["image"], image);
+        let container = contained(&Memcached, json!({ "image": image }));
+        assert_eq!(container["image"], image);
     }
 }
 
 #[test]
 fn fault_38_image_and_port_of_memcached_reach_the_deployment() {
     let spec = json!({ "image": "example.com/memcached:2", "port": 11212 });
-    let deployment = deployment(&Memcached, &resource(&Memcached, spec));
-    assert_eq!(container(&deployment)["image"], "example.com/memcached:2");
-    assert_eq!(container(&deployment)["ports"][0]["containerPort"], 11212);
-    assert_eq!(container(&deployment)["args"][3], "11212");
+    let container = contained(&Memcached, spec);
+    assert_eq!(container["image"], "example.com/memcached:2");
+    assert_eq!(container["ports"][0]["containerPort"], 11212);
+    assert_eq!(container["args"][3], "11212");
 }
 
 #[test]

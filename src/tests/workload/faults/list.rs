@@ -1,6 +1,5 @@
 //! The list of all faults in the documentation, against the tests that it names.
 
-/// The list in the documentation is complete, and the tests that it names exist.
 #[test]
 fn the_list_of_original_faults_is_complete() {
     const LIST: &str = include_str!("../../../../docs/original-faults.md");
@@ -9,34 +8,23 @@ fn the_list_of_original_faults_is_complete() {
         let text = std::fs::read_to_string(root.join(file));
         text.unwrap_or_else(|error| panic!("{file}: {error}"))
     };
-    let rows = LIST
-        .lines()
-        .filter(|line| line.starts_with("| ") && !line.starts_with("| #"));
+    let is_row = |line: &&str| line.starts_with("| ") && !line.starts_with("| #");
     let mut count = 0;
-    for (row, number) in rows.zip(1..) {
-        assert!(
-            row.starts_with(&format!("| {number} |")),
-            "row {number}: {row}"
-        );
-        let named: Vec<_> = row
-            .split('`')
-            .filter_map(|word| word.split_once("::"))
-            .collect();
-        let of_files = named.iter().filter(|(file, _)| file.contains('/'));
+    for (row, number) in LIST.lines().filter(is_row).zip(1..) {
+        assert!(row.starts_with(&format!("| {number} |")), "{number}: {row}");
         let mut is_shown = row.contains("cannot occur: ");
-        for (file, test) in of_files {
+        let named = row.split('`').filter_map(|word| word.split_once("::"));
+        for (file, test) in named.filter(|(file, _)| file.contains('/')) {
             is_shown = true;
             let text = read(file);
             let (before, _) = text
                 .split_once(&format!("fn {test}("))
                 .unwrap_or_else(|| panic!("{file} has no test {test}"));
             let attributes = before.rsplit("\n\n").next().unwrap_or_default();
-            assert!(
-                attributes.contains("test]")
-                    || attributes.contains("test(")
-                    || before.contains("proptest! {"),
-                "{file}: {test} is no test"
-            );
+            let is_test = attributes.contains("test]")
+                || attributes.contains("test(")
+                || before.contains("proptest! {");
+            assert!(is_test, "{file}: {test} is no test");
         }
         assert!(is_shown, "row {number} names no test and no reason");
         count = number;
@@ -49,33 +37,19 @@ fn the_list_of_original_faults_is_complete() {
         "crates/runtime/src/reconcile/tests",
         "tests/cluster",
     ] {
-        let entries = std::fs::read_dir(root.join(folder)).expect("a folder of tests");
-        files.extend(
-            entries
-                .map(|entry| {
-                    format!(
-                        "{folder}/{}",
-                        entry.expect("an entry").file_name().display()
-                    )
-                })
-                .filter(|file| file.ends_with(".rs")),
-        );
+        for entry in std::fs::read_dir(root.join(folder)).expect("a folder of tests") {
+            let name = entry.expect("an entry").file_name();
+            files.push(format!("{folder}/{}", name.display()));
+        }
     }
-    for file in files {
-        let text = read(&file);
-        let lines = text
-            .lines()
-            .map(|line| line.trim().trim_start_matches("async "));
-        for line in lines.filter(|line| line.starts_with("fn fault_")) {
-            let name = line
-                .trim_start_matches("fn ")
-                .split('(')
-                .next()
-                .expect("a name");
-            assert!(
-                LIST.contains(&format!("`{file}::{name}`")),
-                "{file}::{name} is not in the list"
-            );
+    for file in files.iter().filter(|file| file.ends_with(".rs")) {
+        for line in read(file).lines() {
+            let line = line.trim().trim_start_matches("async ");
+            if let Some(name) = line.strip_prefix("fn fault_") {
+                let name = name.split('(').next().unwrap_or_default();
+                let test = format!("`{file}::fault_{name}`");
+                assert!(LIST.contains(&test), "{test} is not in the list");
+            }
         }
     }
 }

@@ -4,11 +4,8 @@ use super::*;
 
 #[test]
 fn fault_01_an_absent_number_is_a_condition_and_not_a_panic() {
-    for absent in [
-        json!({}),
-        json!(null),
-        json!({ "image": "a", "capacity": {}, "service": {} }),
-    ] {
+    let empty = json!({ "image": "a", "capacity": {}, "service": {} });
+    for absent in [json!({}), json!(null), empty] {
         let resource = resource(&ElasticWeb, absent);
         let refused = desired(&ElasticWeb, &resource).expect_err("is refused");
         assert_eq!(refused.reason, Reason::InvalidSpec);
@@ -39,11 +36,8 @@ fn fault_04_derived_replicas_are_capped() {
     let spec = elastic_web(json!(i32::MAX), 1);
     let found = refused_as(&ElasticWeb, spec.clone());
     assert_eq!(found, Reason::ReplicasOverLimit);
-    let status = status(
-        &ElasticWeb,
-        &resource(&ElasticWeb, spec),
-        &Observed::default(),
-    );
+    let resource = resource(&ElasticWeb, spec);
+    let status = status(&ElasticWeb, &resource, &Observed::default());
     assert_eq!(told(&status, "Degraded"), ("True", "ReplicasOverLimit"));
     let expected = "the spec asks for 2147483647 pods, over the limit of 1000 (--max-replicas)";
     assert_eq!(condition(&status, "Degraded").message, expected);

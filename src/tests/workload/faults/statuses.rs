@@ -24,12 +24,8 @@ fn fault_13_a_taken_node_port_is_told_as_such() {
     let resource = resource(&ElasticWeb, elastic_web(json!(1), 1));
     let message =
         "spec.ports[0].nodePort: Invalid value: 30003: provided port is already allocated";
-    let problem = Problem {
-        reason: Reason::NodePortUnavailable,
-        message: message.to_owned(),
-    };
     let observed = Observed {
-        problem: Some(problem),
+        problem: Some(Problem::new(Reason::NodePortUnavailable, message)),
         others: Vec::new(),
         ..at_rest(1)
     };
@@ -52,11 +48,8 @@ fn fault_21_pod_names_are_sorted_and_capped_so_that_a_status_does_not_flap() {
 #[test]
 fn fault_35_nothing_is_degraded_where_nothing_is_wrong() {
     for operator in OPERATORS {
-        let status = status(
-            *operator,
-            &resource(*operator, one_pod(*operator)),
-            &at_rest(1),
-        );
+        let resource = resource(*operator, one_pod(*operator));
+        let status = status(*operator, &resource, &at_rest(1));
         assert_eq!(told(&status, "Degraded"), ("False", "AsExpected"));
     }
 }
@@ -66,16 +59,13 @@ fn fault_36_a_resource_just_created_is_not_available() {
     for operator in OPERATORS {
         let resource = resource(*operator, one_pod(*operator));
         // Applied, but not yet observed by the Deployment controller.
-        let deployment = ObservedWorkload {
+        let mut observed = at_rest(1);
+        observed.pods = Vec::new();
+        observed.workload = Some(ObservedWorkload {
             generation: 1,
             desired: 1,
             ..Default::default()
-        };
-        let observed = Observed {
-            workload: Some(deployment),
-            pods: Vec::new(),
-            ..at_rest(1)
-        };
+        });
         let status = status(*operator, &resource, &observed);
         assert_eq!(told(&status, "Available").0, "False");
         assert_eq!(told(&status, "Ready"), ("False", "RollingOut"));
@@ -86,13 +76,8 @@ fn fault_36_a_resource_just_created_is_not_available() {
 #[test]
 fn fault_42_a_name_that_is_anothers_is_told() {
     let resource = resource(&Nginx, json!({}));
-    let problem = Problem {
-        reason: Reason::NameConflict,
-        message: "is taken".to_owned(),
-    };
     let observed = Observed {
-        problem: Some(problem),
-        now: NOON.to_owned(),
+        problem: Some(Problem::new(Reason::NameConflict, "is taken")),
         ..Observed::default()
     };
     let status = status(&Nginx, &resource, &observed);
@@ -111,18 +96,9 @@ fn fault_47_every_status_has_its_generation_and_four_conditions() {
         resource.generation = 7;
         let status = status(*operator, &resource, &at_rest(1));
         assert_eq!(status.observed_generation, Some(7));
-        let types: Vec<_> = status
-            .conditions
-            .iter()
-            .take(4)
-            .map(|told| told.type_.as_str())
-            .collect();
+        let told = &status.conditions;
+        let types: Vec<_> = told.iter().take(4).map(|it| &*it.type_).collect();
         assert_eq!(types, ["Ready", "Available", "Progressing", "Degraded"]);
-        assert!(
-            status
-                .conditions
-                .iter()
-                .all(|told| told.observed_generation == Some(7))
-        );
+        assert!(told.iter().all(|it| it.observed_generation == Some(7)));
     }
 }

@@ -83,9 +83,8 @@ fn a_broken_secret_is_made_anew_and_its_readable_authorities_stay_trusted() {
         data.insert(broken.to_owned(), ByteString(b"garbage".to_vec()));
         let stored = read(&data, start());
         assert_eq!(stored.current, None);
-        let anew = decide(seen(start(), Some(&stored), None, &[]))
-            .write
-            .unwrap();
+        let anew = decide(seen(start(), Some(&stored), None, &[]));
+        let anew = anew.write.unwrap();
         assert!(anew.current.is_some());
         assert_eq!(anew.old, std::slice::from_ref(&identity.authority));
     }
@@ -99,9 +98,8 @@ fn a_broken_secret_is_made_anew_and_its_readable_authorities_stay_trusted() {
 fn a_pair_for_another_service_is_made_anew() {
     let other = issue(&["other.test.svc".to_owned()], start(), LIFE).unwrap();
     let stored = read(&holding(&other).data(), start());
-    let anew = decide(seen(start(), Some(&stored), None, &[]))
-        .write
-        .unwrap();
+    let anew = decide(seen(start(), Some(&stored), None, &[]));
+    let anew = anew.write.unwrap();
     assert_ne!(anew.current, Some(other));
 }
 
@@ -110,10 +108,7 @@ fn what_is_written_is_read_back_the_same() {
     let contents = Contents {
         current: Some(made(start())),
         next: Some(made(start())),
-        old: vec![
-            made(start()).authority.clone(),
-            made(start()).authority.clone(),
-        ],
+        old: vec![made(start()).authority, made(start()).authority],
     };
     assert_eq!(read(&contents.data(), start()), contents);
     assert_eq!(contents.trusted().len(), 4);

@@ -110,11 +110,8 @@ impl World {
 
     pub(super) fn look(&mut self, index: usize) {
         let stored = self.stored();
-        let bundles: Vec<_> = self
-            .objects
-            .iter()
-            .map(|(_, held)| Some(held.clone()))
-            .collect();
+        let bundles = self.objects.iter().map(|(_, held)| Some(held.clone()));
+        let bundles: Vec<_> = bundles.collect();
         let replica = &mut self.replicas[index];
         let next = stored.as_ref().and_then(|stored| stored.next.as_ref());
         let is_everywhere = next.is_some_and(|next| everywhere(&bundles, &next.authority));

@@ -1,6 +1,7 @@
 //! Access, how long it is remembered, and denial while the API server is unavailable. The API server is
 //! scripted; `tests/cluster/metrics.rs` uses the real one.
 
+use std::future::ready;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,7 +10,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
-use testkit::log_lines;
+use testkit::{log_lines, scripted};
 use tracing::instrument::WithSubscriber as _;
 
 /// Kind and spec of each review that the scripted API server received.
@@ -30,29 +31,19 @@ fn answer(kind: &str, spec: &Value) -> Value {
 
 fn client(asked: &Asked, code: u16) -> Client {
     let asked = Arc::clone(asked);
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let asked = Arc::clone(&asked);
-        async move {
-            let body = request.into_body().collect_bytes().await?;
-            let mut review: Value = serde_json::from_slice(&body)?;
-            let kind = review["kind"].as_str().unwrap_or_default().to_owned();
-            asked
-                .lock()
-                .unwrap()
-                .push((kind.clone(), review["spec"].clone()));
-            let body = if code == 201 {
-                review["status"] = answer(&kind, &review["spec"]);
-                review
-            } else {
-                json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"})
-            };
-            let response = axum::http::Response::builder()
-                .status(code)
-                .body(Body::from(body.to_string().into_bytes()));
-            response.map_err(Into::<Box<dyn std::error::Error + Send + Sync>>::into)
-        }
-    });
-    Client::new(service, "default")
+    scripted(move |_, mut review| {
+        let kind = review["kind"].as_str().unwrap_or_default().to_owned();
+        let spec = review["spec"].clone();
+        review["status"] = answer(&kind, &spec);
+        asked.lock().unwrap().push((kind, spec));
+        ready(match code {
+            201 => (201, review),
+            _ => (
+                code,
+                json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"}),
+            ),
+        })
+    })
 }
 
 fn access(code: u16) -> (Access, Asked) {
@@ -81,27 +72,21 @@ async fn the_token_decides_who_it_is_and_the_right_whether_he_may() {
     let kinds: Vec<_> = asked.iter().map(|(kind, _)| kind.as_str()).collect();
     let both = ["TokenReview", "SubjectAccessReview"];
     assert_eq!(kinds, [both[0], both[1], both[0], both[1], both[0]]);
-    assert_eq!(
-        asked[1].1,
-        json!({
-            "user": "anna", "uid": "u", "groups": ["all"], "extra": {"pod": ["p"]},
-            "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
-        })
-    );
+    let expected = json!({
+        "user": "anna", "uid": "u", "groups": ["all"], "extra": {"pod": ["p"]},
+        "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+    });
+    assert_eq!(asked[1].1, expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_a_bearer_token_nobody_is_asked() {
     let (access, asked) = access(201);
     let long = format!("Bearer {}", "a".repeat(MAX_TOKEN_BYTES + 1));
-    for authorization in [
-        None,
-        Some("Basic YTpi"),
-        Some("Bearer"),
-        Some("Bearer  "),
-        Some(&long),
-    ] {
-        assert_eq!(ask(&access, authorization).await, StatusCode::UNAUTHORIZED);
+    assert_eq!(ask(&access, None).await, StatusCode::UNAUTHORIZED);
+    for value in ["Basic YTpi", "Bearer", "Bearer  ", &long] {
+        let found = ask(&access, Some(value)).await;
+        assert_eq!(found, StatusCode::UNAUTHORIZED);
     }
     assert!(asked.lock().unwrap().is_empty());
 }
@@ -145,11 +130,8 @@ async fn an_api_server_that_fails_or_refuses_lets_nobody_in_and_is_asked_again()
         let (access, asked) = access(code);
         for round in 1..=2 {
             assert_eq!(ask(&access, Some("Bearer anna")).await.as_u16(), 503);
-            assert_eq!(
-                asked.lock().unwrap().len(),
-                round,
-                "a failure is not remembered"
-            );
+            let requests = asked.lock().unwrap().len();
+            assert_eq!(requests, round, "a failure is not remembered");
         }
     }
 }

@@ -2,9 +2,8 @@ use serde_json::{Value, json};
 
 use super::{CachedChild, CachedPod, CachedResource, Owner, of_index};
 use crate::object::{Object as _, ObjectKey};
-use quartet_operator::kinds::BRAND;
-use quartet_operator::kinds::OPERATORS;
 use quartet_operator::kinds::memcached::KIND;
+use quartet_operator::kinds::{BRAND, OPERATORS};
 use quartet_workload::{DEPLOYMENT, owned_by as owned_types};
 
 fn owned_by(api_version: &str) -> Value {
@@ -32,9 +31,7 @@ fn an_owner_that_cannot_exist_is_not_cached() {
     child["metadata"]["ownerReferences"][1]["uid"] = json!("u".repeat(1024));
     assert_eq!(Owner::of(&BRAND, &child), None);
     let retained = format!("g/K/{}/u", "n".repeat(1024));
-    let child = json!({"metadata": {"annotations": {
-        "quartet-operator.example.com/retained-for": retained,
-    }}});
+    let child = json!({"metadata": {"annotations": {BRAND.retained_for: retained}}});
     assert_eq!(Owner::of(&BRAND, &child), None);
 }
 
@@ -55,11 +52,8 @@ fn a_pod_is_found_by_what_made_it_and_by_the_deployment_of_its_replica_set() {
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": "r", "controller": true}],
         }})
     };
-    let maker = |object: Value| {
-        CachedPod::decode(&BRAND, &object)
-            .expect("decodes")
-            .workload
-    };
+    let decode = |object: Value| CachedPod::decode(&BRAND, &object);
+    let maker = |object: Value| decode(object).expect("decodes").workload;
     let found = maker(pod("web-5d4f", "ReplicaSet"));
     assert_eq!(found.as_deref(), Some("Deployment/n/web"));
     let found = maker(pod("web-other", "ReplicaSet"));
@@ -103,18 +97,11 @@ fn decoding_takes_whatever_there_is_and_refuses_only_what_has_no_version() {
 #[test]
 fn a_resource_is_paused_by_whatever_is_not_false() {
     let paused = |value: Value| {
-        let object = json!({
-            "metadata": {
-                "name": "a",
-                "namespace": "b",
-                "uid": "c",
-                "resourceVersion": "1",
-                "annotations": {"quartet-operator.example.com/paused": value},
-            },
-        });
-        CachedResource::decode(&KIND, &object)
-            .expect("a resource")
-            .paused
+        let mut object = owned_by("cache.example.com/v1");
+        let annotations = json!({"quartet-operator.example.com/paused": value});
+        object["metadata"]["annotations"] = annotations;
+        let resource = CachedResource::decode(&KIND, &object);
+        resource.expect("a resource").paused
     };
     for value in ["0", "f", "F", "false", "False", "FALSE", " false "] {
         assert_eq!(paused(value.into()), None);
@@ -138,15 +125,16 @@ fn of_a_condition_only_what_a_status_needs_is_kept() {
     // Cut at a character's border.
     let cut = Some("é".repeat(256).into_boxed_str());
     let exceeded = "ProgressDeadlineExceeded";
-    assert_eq!(workload("Progressing", "False", exceeded).stalled, cut);
+    let stalled = workload("Progressing", "False", exceeded).stalled;
+    assert_eq!(stalled, cut);
     assert_eq!(workload("Progressing", "True", exceeded).stalled, None);
     assert_eq!(workload("Progressing", "False", "R").stalled, None);
-    assert_eq!(workload("ReplicaFailure", "True", "R").replica_failure, cut);
-    let found = workload("ReplicaFailure", "False", "R").replica_failure;
-    assert_eq!(found, None);
-    assert_eq!(workload("Available", "True", "R").is_available, Some(true));
-    let found = workload("Available", "False", "R").is_available;
-    assert_eq!(found, Some(false));
+    for (status, failure) in [("True", cut), ("False", None)] {
+        let found = workload("ReplicaFailure", status, "R").replica_failure;
+        assert_eq!(found, failure);
+        let found = workload("Available", status, "R").is_available;
+        assert_eq!(found, Some(status == "True"));
+    }
     assert_eq!(workload("Progressing", "True", "R").is_available, None);
 }
 

@@ -141,16 +141,23 @@ impl Scenario {
     }
 
     async fn lists(&self, objects: impl IntoIterator<Item = Received>) {
-        let objects = objects
-            .into_iter()
-            .map(|object| Ok(Event::InitApply(object)));
-        self.yields(
-            [Ok(Event::Init)]
-                .into_iter()
-                .chain(objects)
-                .chain([Ok(Event::InitDone)]),
-        )
-        .await;
+        let objects = objects.into_iter().map(Event::InitApply);
+        let events = [Event::Init].into_iter().chain(objects);
+        let events = events.chain([Event::InitDone]);
+        self.yields(events.map(Ok)).await;
+    }
+
+    /// The informer fails so this number of times, and then receives a list.
+    async fn fails_then_lists(&self, times: usize, error: impl Fn() -> watcher::Error) {
+        for _ in 0..times {
+            self.feed.send(Err(error())).unwrap();
+        }
+        self.lists([object("a", 1)]).await;
+    }
+
+    async fn synced(&self) {
+        let mut synced = self.synced.clone();
+        synced.wait_for(|synced| *synced).await.unwrap();
     }
 
     async fn rests(&self) {
@@ -177,11 +184,8 @@ impl Scenario {
 
 /// The last known state.
 fn latest(change: &Change<Thing>) -> &Thing {
-    change
-        .after
-        .as_deref()
-        .or(change.before.as_deref())
-        .unwrap()
+    let (before, after) = (change.before.as_deref(), change.after.as_deref());
+    after.or(before).unwrap()
 }
 
 fn line(change: &Change<Thing>, initial: bool) -> String {
@@ -199,15 +203,10 @@ fn line(change: &Change<Thing>, initial: bool) -> String {
 fn a_dead_watch_is_noticed_within_a_minute_and_renewed_before_it_is_cut() {
     let config = watch_config(Some("app=x"));
     let margin = 5; // kube_runtime::watcher::WATCH_IDLE_TIMEOUT_MARGIN
-    assert!(
-        config
-            .timeout
-            .is_some_and(|timeout| timeout > 0 && timeout + margin <= 60)
-    );
-    assert!(
-        config.bookmarks,
-        "or a quiet watch starts from an ever older version"
-    );
+    let timeout = config.timeout.expect("a timeout");
+    assert!(timeout > 0 && timeout + margin <= 60);
+    let why = "or a quiet watch starts from an ever older version";
+    assert!(config.bookmarks, "{why}");
     assert_eq!(config.label_selector.as_deref(), Some("app=x"));
     let expected = watcher::InitialListStrategy::ListWatch;
     assert_eq!(config.initial_list_strategy, expected);

@@ -2,6 +2,8 @@
 
 mod simulation;
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 #[derive(Debug, PartialEq)]
@@ -56,16 +58,12 @@ fn owned(name: &str, owner: &'static str, version: u64) -> Arc<Thing> {
 fn reported(changes: Vec<Change<Thing>>) -> Vec<String> {
     let line = |change: &Change<Thing>| {
         let of = |thing: &Arc<Thing>| (thing.key.name().to_owned(), thing.version);
-        match (
-            change.before.as_ref().map(of),
-            change.after.as_ref().map(of),
-        ) {
+        let before = change.before.as_ref().map(of);
+        match (before, change.after.as_ref().map(of)) {
             (Some((name, old)), Some((_, new))) => format!("~{name}@{old}>{new}"),
             (None, Some((name, new))) => format!("+{name}@{new}"),
-            (before, None) => {
-                let (name, old) = before.expect("a state");
-                format!("-{name}@{old}")
-            }
+            (Some((name, old)), None) => format!("-{name}@{old}"),
+            (None, None) => panic!("no state"),
         }
     };
     changes.iter().map(line).collect()
@@ -126,23 +124,20 @@ fn a_list_with_lower_versions_replaces_the_store() {
     let reported_of = relist(&store, vec![thing("a", "1", 50), thing("c", "3", 40)]);
     assert_eq!(reported_of, ["-b@90", "~a@110>50", "+c@40"]);
     assert_eq!(applied(&store, thing("a", "1", 51)), ["~a@50>51"]);
-    assert!(
-        store.put_written(thing("b", "2", 60), store.removals()),
-        "it was deleted in no life"
-    );
+    let is_stored = store.put_written(thing("b", "2", 60), store.removals());
+    assert!(is_stored, "it was deleted in no life");
 }
 
 #[test]
 fn the_index_follows_every_change() {
     let store = Store::<Thing>::default();
     let names = |owner| {
-        let mut names: Vec<_> = store
-            .indexed("default", owner)
-            .iter()
-            .map(|thing| thing.key.name().to_owned())
-            .collect();
-        names.sort();
+        let things = store.indexed("default", owner);
+        let names = things.iter().map(|thing| thing.key.name().to_owned());
         names
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect::<Vec<_>>()
     };
     store.applied(owned("a", "one", 1));
     store.applied(owned("b", "one", 2));
@@ -155,10 +150,8 @@ fn the_index_follows_every_change() {
     assert_eq!(names("one"), [""; 0]);
     store.relisted(vec![owned("c", "two", 5)], &HashSet::new());
     assert_eq!(names("two"), ["c"]);
-    assert!(
-        store.state.lock().index.len() == 1,
-        "nothing is left of owners without objects"
-    );
+    let owners = store.state.lock().index.len();
+    assert_eq!(owners, 1, "nothing is left of owners without objects");
 }
 
 #[test]

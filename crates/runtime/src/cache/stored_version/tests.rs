@@ -3,11 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use http::{Request, Response};
-use kube::client::Body;
-use serde_json::{Value, json};
-
 use kube::runtime::watcher::Event;
+use serde_json::{Value, json};
+use testkit::scripted;
 
 use super::*;
 use crate::cache::cached::CachedResource;
@@ -32,26 +30,18 @@ impl Server {
     fn with(hub: Hub) -> Self {
         let hub = Arc::new(Mutex::new(hub));
         let shared = Arc::clone(&hub);
-        let service = tower::service_fn(move |request: Request<Body>| {
+        let client = scripted(move |line, _| {
             let hub = *shared.lock().unwrap();
             async move {
-                let target = request.uri().to_string();
-                if target.contains("watch=true") {
+                match line.as_str() {
                     // A watch without events.
-                    return std::future::pending().await;
-                }
-                let (code, body) = match target.as_str() {
-                    "/apis/cache.example.com/v1" => discovery(hub),
-                    _ if target.contains("/v1alpha1/") => (200, list("v1alpha1")),
+                    _ if line.contains("watch=true") => std::future::pending().await,
+                    "GET /apis/cache.example.com/v1" => discovery(hub),
+                    _ if line.contains("/v1alpha1/") => (200, list("v1alpha1")),
                     _ => (200, list("v1")),
-                };
-                let body = Body::from(body.to_string().into_bytes());
-                Ok::<_, std::convert::Infallible>(
-                    Response::builder().status(code).body(body).unwrap(),
-                )
+                }
             }
         });
-        let client = Client::new(service, "default");
         Server { hub, client }
     }
 
@@ -163,12 +153,8 @@ async fn without_an_answer_at_the_start_there_is_an_error_and_later_none() {
     let quiet = tokio::time::timeout(DISCOVERY_INTERVAL, events.next()).await;
     assert!(!matches!(quiet, Ok(Some(Ok(Event::Init)))), "{quiet:?}");
     server.set(Hub::Stored);
-    loop {
-        // Watches without events time out, which is an error and restarts them.
-        if let Some(Ok(Event::InitDone)) = events.next().await {
-            break;
-        }
-    }
+    // Watches without events time out, which is an error and restarts them.
+    while !matches!(events.next().await, Some(Ok(Event::InitDone))) {}
 }
 
 #[test]

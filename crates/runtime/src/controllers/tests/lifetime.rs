@@ -1,13 +1,11 @@
 //! The start and the stop of all controllers, and of a standby.
 
-use std::convert::Infallible;
 use std::future::{pending, ready};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use http::{Method, Request, Response};
-use kube::client::Body;
 use serde_json::json;
+use testkit::scripted;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -47,16 +45,12 @@ async fn any_part_that_ends_by_itself_ends_the_whole_with_its_name() {
     fn panics<T>() -> T {
         std::panic::resume_unwind(Box::new("a bug"))
     }
-    let error = message(async { panics() }, reconcile()).await;
-    assert!(
-        error.starts_with("a task of the controllers panicked"),
-        "{error}"
-    );
-    let error = message(pending(), async { panics() }).await;
-    assert!(
-        error.starts_with("a task of the controllers panicked"),
-        "{error}"
-    );
+    let of_informer = message(async { panics() }, reconcile()).await;
+    let of_worker = message(pending(), async { panics() }).await;
+    for error in [of_informer, of_worker] {
+        let expected = "a task of the controllers panicked";
+        assert!(error.starts_with(expected), "{error}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,8 +66,11 @@ async fn a_stop_waits_for_the_workers_and_not_for_the_informers() {
     assert!(run_until(ready(()), pending(), panics).await.is_err());
 }
 
+/// The received requests.
+type Asked = Mutex<Vec<String>>;
+
 /// Whether a writing request was received.
-fn was_written(asked: &Mutex<Vec<String>>) -> bool {
+fn was_written(asked: &Asked) -> bool {
     let asked = asked.lock().unwrap();
     asked.iter().any(|line| line.starts_with("PATCH"))
 }
@@ -81,56 +78,44 @@ fn was_written(asked: &Mutex<Vec<String>>) -> bool {
 /// An API server with one Memcached, which takes `patch_time` for a patch. Watches have no events;
 /// hub versions are not served; `absent` is an unknown plural, or a name that cannot be looked for. Also
 /// returns the received requests.
-fn api_server(
-    patch_time: Duration,
-    absent: &'static str,
-) -> (kube::Client, Arc<Mutex<Vec<String>>>) {
-    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+fn api_server(patch_time: Duration, absent: &'static str) -> (kube::Client, Arc<Asked>) {
+    let asked = Arc::<Asked>::default();
     let log = Arc::clone(&asked);
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let log = Arc::clone(&log);
+    let client = scripted(move |line, _| {
+        log.lock().unwrap().push(line.clone());
         async move {
-            let uri = request.uri().clone();
-            log.lock()
-                .unwrap()
-                .push(format!("{} {uri}", request.method()));
-            let query = uri.query().unwrap_or_default();
-            let plural = uri.path().rsplit('/').next().unwrap_or_default();
+            let (path, query) = line.split_once('?').unwrap_or((&line, ""));
+            let plural = path.rsplit('/').next().unwrap_or_default();
             if query.contains("watch=true") {
                 return pending().await;
             }
-            let mut items = vec![];
-            if plural == "memcacheds" {
-                items.push(json!({
-                    "metadata": {"namespace": "ns", "name": "cache", "uid": "u", "resourceVersion": "3"},
-                    "spec": {"size": 1},
-                }));
-            }
-            let (code, body) = if request.method() == Method::PATCH {
-                sleep(patch_time).await;
-                (
-                    403,
-                    json!({"kind": "Status", "status": "Failure", "code": 403, "message": "no"}),
-                )
-            } else if plural == absent
+            let cache = json!({
+                "metadata": {"namespace": "ns", "name": "cache", "uid": "u", "resourceVersion": "3"},
+                "spec": {"size": 1},
+            });
+            let items = Vec::from_iter((plural == "memcacheds").then_some(cache));
+            let is_absent = plural == absent
                 || matches!(plural, "v1" | "v2")
-                || query.contains(&format!("metadata.name%3D{absent}&"))
-            {
-                (
-                    404,
-                    json!({"kind": "Status", "status": "Failure", "code": 404, "message": "no"}),
-                )
-            } else {
-                (
+                || query.contains(&format!("metadata.name%3D{absent}&"));
+            let failure = |code: u16| {
+                let status =
+                    json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"});
+                (code, status)
+            };
+            if line.starts_with("PATCH") {
+                sleep(patch_time).await;
+                return failure(403);
+            }
+            match is_absent {
+                true => failure(404),
+                false => (
                     200,
                     json!({"kind": "List", "metadata": {"resourceVersion": "5"}, "items": items}),
-                )
-            };
-            let body = Body::from(body.to_string().into_bytes());
-            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+                ),
+            }
         }
     });
-    (kube::Client::new(service, "default"), asked)
+    (client, asked)
 }
 
 fn options(client: kube::Client) -> Options {
@@ -186,10 +171,8 @@ async fn a_kind_that_is_not_installed_is_asked_for_now_and_then_and_holds_up_no_
     run_for(options(client), Duration::from_secs(31)).await;
     let asked = asked.lock().unwrap();
     let count = |part: &str| asked.iter().filter(|line| line.contains(part)).count();
-    assert!(
-        count("PATCH /apis/apps/v1/namespaces/ns/deployments/cache") > 0,
-        "{asked:?}"
-    );
+    let applied = count("PATCH /apis/apps/v1/namespaces/ns/deployments/cache");
+    assert!(applied > 0, "{asked:?}");
     assert_eq!(count("/nginxes?"), 11, "at once, then every three seconds");
 }
 
@@ -198,9 +181,8 @@ async fn the_revision_is_asked_for_once_for_all_kinds_even_if_that_fails() {
     let (client, asked) = api_server(Duration::ZERO, "-");
     let mut options = options(client);
     // Without the kind that has a resource: it would ask again before that gets a child.
-    options
-        .operators
-        .retain(|operator| operator.kind().kind != "Memcached");
+    let operators = &mut options.operators;
+    operators.retain(|operator| operator.kind().kind != "Memcached");
     run_for(options, Duration::from_secs(1)).await;
     let asked = asked.lock().unwrap();
     let lists = asked.iter().filter(|line| line.contains("name%3D-&"));
@@ -219,10 +201,8 @@ async fn one_namespace_is_watched_alone_and_of_several_everything() {
         options.namespaces = namespaces.into_iter().map(str::to_owned).collect();
         run_for(options, Duration::from_secs(1)).await;
         let asked = asked.lock().unwrap();
-        assert!(
-            asked.iter().any(|line| line.starts_with(path)),
-            "{path}: {asked:?}"
-        );
+        let is_watched = asked.iter().any(|line| line.starts_with(path));
+        assert!(is_watched, "{path}: {asked:?}");
     }
 }
 
@@ -245,14 +225,12 @@ async fn a_standby_fills_its_caches_writes_nothing_and_works_at_once_when_it_lea
     options.leadership = Leadership::new(leading, || Some(LONG));
     let controllers = tokio::spawn(run(options, sleep(Duration::from_secs(61))));
     sleep(Duration::from_secs(60)).await;
-    {
-        let asked = asked.lock().unwrap();
-        assert!(
-            asked.iter().all(|line| line.starts_with("GET")),
-            "{asked:?}"
-        );
-        assert!(asked.iter().any(|line| line.contains("/deployments?")));
-    }
+    let reads = asked.lock().unwrap().clone();
+    assert!(
+        reads.iter().all(|line| line.starts_with("GET")),
+        "{reads:?}"
+    );
+    assert!(reads.iter().any(|line| line.contains("/deployments?")));
     begun.send_replace(true);
     sleep(Duration::from_millis(1)).await;
     assert!(was_written(&asked));
@@ -281,9 +259,7 @@ async fn a_write_without_leave_ends_the_controllers_without_a_second_try() {
     let mut options = options(client);
     options.leadership = Leadership::new(watch::channel(true).1, || None);
     let ended = timeout(LONG, run(options, pending())).await.unwrap();
-    assert!(
-        matches!(ended, Err(ControllersError::Fenced(_))),
-        "{ended:?}"
-    );
+    let is_fenced = matches!(ended, Err(ControllersError::Fenced(_)));
+    assert!(is_fenced, "{ended:?}");
     assert!(!was_written(&asked));
 }

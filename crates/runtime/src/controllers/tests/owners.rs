@@ -14,20 +14,14 @@ fn a_child_wakes_its_owner_by_group_kind_and_name_whatever_version_it_names() {
         scene.deployment_changed(added(deployment(&child("web", &[owner]))));
         assert_eq!(scene.enqueued(), ["Nginx ns/web"], "{version}");
     }
-    let others: [(_, _, _, Value); 5] = [
-        (
-            "another group",
-            "other.example.com/v1",
-            "kind",
-            "Nginx".into(),
-        ),
-        ("no group", "v1", "kind", "Nginx".into()),
-        ("another kind", NGINX, "kind", "Memcached".into()),
-        ("nobody there", NGINX, "name", "gone".into()),
-        ("not the controller", NGINX, "controller", false.into()),
-    ];
-    for (what, api_version, member, value) in others {
-        let mut owner = reference(api_version, "Nginx web");
+    for (what, member, value) in [
+        ("another group", "apiVersion", json!("other.example.com/v1")),
+        ("no group", "apiVersion", json!("v1")),
+        ("another kind", "kind", json!("Memcached")),
+        ("nobody there", "name", json!("gone")),
+        ("not the controller", "controller", json!(false)),
+    ] {
+        let mut owner = reference(NGINX, "Nginx web");
         owner[member] = value;
         scene.deployment_changed(added(deployment(&child("web", &[owner]))));
         assert_eq!(scene.enqueued(), NOBODY, "{what}");
@@ -49,16 +43,13 @@ fn a_resource_that_lost_a_child_is_noted_and_no_other_life_of_it() {
     let owner = reference(NGINX, "Nginx web");
     let mut earlier = owner.clone();
     earlier["uid"] = "earlier".into();
-    let lost = |owner: &Value| deleted(deployment(&child("web", std::slice::from_ref(owner))));
-    scene.deployment_changed(lost(&earlier));
-    scene.deployment_changed(added(deployment(&child(
-        "web",
-        std::slice::from_ref(&owner),
-    ))));
+    let child_of = |owner: &Value| deployment(&child("web", std::slice::from_ref(owner)));
+    scene.deployment_changed(deleted(child_of(&earlier)));
+    scene.deployment_changed(added(child_of(&owner)));
     let states = &scene.controller("Nginx").states;
     let key = ObjectKey::new("ns", "web");
     assert!(!states.of(&key, "Nginx-web").has_lost_child);
-    scene.deployment_changed(lost(&owner));
+    scene.deployment_changed(deleted(child_of(&owner)));
     assert!(states.of(&key, "Nginx-web").has_lost_child);
 }
 
@@ -100,14 +91,8 @@ fn a_child_that_lost_its_owner_reference_wakes_the_owner_that_it_had() {
 fn a_child_that_changed_hands_wakes_both_owners() {
     let scene = Scene::of_web();
     scene.holds("HelloWorld", "ns", "hello");
-    let (old, new) = (
-        reference(NGINX, "Nginx web"),
-        reference(HELLO_WORLD, "HelloWorld hello"),
-    );
-    let (old, new) = (
-        deployment(&child("web", &[old])),
-        deployment(&child("web", &[new])),
-    );
+    let old = deployment(&child("web", &[reference(NGINX, "Nginx web")]));
+    let new = deployment(&child("web", &[reference(HELLO_WORLD, "HelloWorld hello")]));
     scene.deployment_changed(updated(old, new));
     assert_eq!(scene.enqueued(), ["Nginx ns/web", "HelloWorld ns/hello"]);
 }
@@ -120,15 +105,9 @@ fn a_name_that_became_free_wakes_every_resource_that_may_want_it() {
     scene.holds("HelloWorld", "ns", "other");
     scene.holds("HelloWorld", "elsewhere", "same");
     let both = ["Nginx ns/same", "HelloWorld ns/same"];
-    for (what, owners) in [
-        ("of one of them", vec![reference(NGINX, "Nginx same")]),
-        (
-            "of a stranger",
-            vec![reference("apps.example.com/v1", "Shop same")],
-        ),
-        ("of nobody", vec![]),
-    ] {
-        scene.deployment_changed(deleted(deployment(&child("same", &owners))));
-        assert_eq!(scene.enqueued(), both, "a Deployment {what}");
+    let stranger = reference("apps.example.com/v1", "Shop same");
+    for owners in [&[reference(NGINX, "Nginx same")][..], &[stranger], &[]] {
+        scene.deployment_changed(deleted(deployment(&child("same", owners))));
+        assert_eq!(scene.enqueued(), both, "a Deployment of {owners:?}");
     }
 }

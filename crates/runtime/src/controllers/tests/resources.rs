@@ -27,20 +27,10 @@ fn what_was_there_at_the_start_does_not_delay_what_changes_now() {
         let change = added(Arc::new(resource("ns", &name, &name, 1)));
         scene.resource_changed("Nginx", &change, true);
     }
-    scene.resource_changed(
-        "Nginx",
-        &added(Arc::new(resource("ns", "new", "new", 2))),
-        false,
-    );
-    assert_eq!(
-        scene.enqueued(),
-        [
-            "Nginx ns/new",
-            "Nginx ns/old-0",
-            "Nginx ns/old-1",
-            "Nginx ns/old-2"
-        ]
-    );
+    let change = added(Arc::new(resource("ns", "new", "new", 2)));
+    scene.resource_changed("Nginx", &change, false);
+    let expected = "Nginx ns/new, Nginx ns/old-0, Nginx ns/old-1, Nginx ns/old-2";
+    assert_eq!(scene.enqueued().join(", "), expected);
 }
 
 #[test]
@@ -59,10 +49,8 @@ fn with_several_watched_namespaces_resources_outside_are_left_alone() {
             assert!(is_watched(&event, &BTreeSet::new()), "{event:?}");
         }
         if !is_outside {
-            let added = added(Arc::new(
-                CachedResource::decode(&nginx::KIND, &object).unwrap(),
-            ));
-            scene.resource_changed("Nginx", &added, false);
+            let resource = CachedResource::decode(&nginx::KIND, &object).unwrap();
+            scene.resource_changed("Nginx", &added(Arc::new(resource)), false);
             scene.holds("Nginx", namespace, "web");
         }
     }

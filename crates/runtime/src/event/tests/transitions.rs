@@ -29,17 +29,18 @@ fn a_healthy_life_emits_none() {
     let rolling = of(("False", "RollingOut"), FINE);
     let unavailable = of(("False", "MinimumReplicasUnavailable"), FINE);
     let ready = of(READY, FINE);
+    let new = Status::default();
     let life = [
-        Status::default(),
-        rolling.clone(),
-        ready.clone(),
-        ready.clone(),
-        rolling,
-        unavailable,
-        ready,
+        &new,
+        &rolling,
+        &ready,
+        &ready,
+        &rolling,
+        &unavailable,
+        &ready,
     ];
     for step in life.windows(2) {
-        assert_eq!(told(&step[0], &step[1]), Vec::<String>::new());
+        assert_eq!(told(step[0], step[1]), Vec::<String>::new());
     }
 }
 

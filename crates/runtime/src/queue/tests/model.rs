@@ -12,22 +12,14 @@ type Key = u8;
 
 #[derive(Debug, Clone)]
 enum Step {
-    Add {
-        key: Key,
-        priority: Priority,
-        delay: u64,
-    },
+    /// A key, with this delay in milliseconds.
+    Add(Key, Priority, u64),
     Pop,
     /// The worker that has the n-th key in process is done.
-    Done {
-        nth: usize,
-    },
-    Remove {
-        key: Key,
-    },
-    Advance {
-        milliseconds: u64,
-    },
+    Done(usize),
+    Remove(Key),
+    /// By milliseconds.
+    Advance(u64),
 }
 
 fn priority() -> impl Strategy<Value = Priority> {
@@ -39,11 +31,11 @@ fn step() -> impl Strategy<Value = Step> {
     let delay = prop_oneof![3 => Just(0), 2 => 1..50u64];
     prop_oneof![
         4 => (key.clone(), priority(), delay)
-            .prop_map(|(key, priority, delay)| Step::Add { key, priority, delay }),
+            .prop_map(|(key, priority, delay)| Step::Add(key, priority, delay)),
         4 => Just(Step::Pop),
-        3 => (0..4usize).prop_map(|nth| Step::Done { nth }),
-        1 => key.prop_map(|key| Step::Remove { key }),
-        2 => (1..40u64).prop_map(|milliseconds| Step::Advance { milliseconds }),
+        3 => (0..4usize).prop_map(Step::Done),
+        1 => key.prop_map(Step::Remove),
+        2 => (1..40u64).prop_map(Step::Advance),
     ]
 }
 
@@ -69,10 +61,8 @@ struct Model {
 impl Model {
     fn make_ready(&mut self, now: Instant) {
         loop {
-            let next = self
-                .items
-                .iter_mut()
-                .filter(|item| item.turn.is_none() && item.due <= now);
+            let is_due = |item: &&mut Item| item.turn.is_none() && item.due <= now;
+            let next = self.items.iter_mut().filter(is_due);
             let Some(item) = next.min_by_key(|item| (item.due, item.added)) else {
                 return;
             };
@@ -105,10 +95,8 @@ impl Model {
 
     fn pop(&mut self, now: Instant) -> Option<Key> {
         self.make_ready(now);
-        let ready = self
-            .items
-            .iter()
-            .filter(|item| item.turn.is_some() && !self.in_work.contains(&item.key));
+        let is_ready = |item: &&Item| item.turn.is_some() && !self.in_work.contains(&item.key);
+        let ready = self.items.iter().filter(is_ready);
         let first = ready.min_by_key(|item| (item.priority == Priority::Low, item.turn))?;
         let key = first.key;
         self.items.retain(|item| item.key != key);
@@ -128,7 +116,7 @@ proptest! {
         let (mut queue, mut model) = (Slots::<Key>::default(), Model::default());
         for step in steps {
             match step {
-                Step::Add { key, priority, delay } => {
+                Step::Add(key, priority, delay) => {
                     let due = now + Duration::from_millis(delay);
                     queue.add(key, priority, due, now);
                     model.add(key, priority, due, now);
@@ -141,18 +129,18 @@ proptest! {
                         prop_assert!(!in_work.contains(&key), "{} went to two workers", key);
                     }
                 }
-                Step::Done { nth } => {
+                Step::Done(nth) => {
                     if nth < model.in_work.len() {
                         let key = model.in_work.remove(nth);
                         model.make_ready(now);
                         prop_assert!(queue.done(&key, now).is_some());
                     }
                 }
-                Step::Remove { key } => {
+                Step::Remove(key) => {
                     queue.remove(&key);
                     model.items.retain(|item| item.key != key);
                 }
-                Step::Advance { milliseconds } => now += Duration::from_millis(milliseconds),
+                Step::Advance(milliseconds) => now += Duration::from_millis(milliseconds),
             }
             prop_assert_eq!(queue.waiting.len(), model.items.len());
         }

@@ -5,33 +5,34 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, refusal, willing};
-use crate::reconcile::Action;
-use crate::reconcile::Blocker;
 use crate::reconcile::apply::wanted::Wanted;
+use crate::reconcile::{Action, Blocker};
 use crate::state::{ReconcileStates, key_of};
 use quartet_workload::api::Status;
 use quartet_workload::{CONFIG_MAP, Child, DEPLOYMENT, Reason, Resource};
 
-#[tokio::test(start_paused = true)]
-async fn fault_42_a_strangers_object_is_looked_at_once_and_never_forced() {
-    let scenario = Scenario::new(|line, body| match line {
+/// A server where a stranger has the name of each child.
+fn with_a_stranger() -> Scenario {
+    Scenario::new(|line, body| match line {
         line if line.contains("force=") => {
             refusal(409, "conflict", "FieldManagerConflict", ".spec.selector")
         }
         line if line.starts_with("GET") => Some((200, json!({"metadata": {"uid": "stranger"}}))),
         line => willing(line, body),
-    });
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_42_a_strangers_object_is_looked_at_once_and_never_forced() {
+    let scenario = with_a_stranger();
     scenario.holds(1, json!({}));
     let next = scenario.reconcile().await.expect("reconciled");
     let Action::RequeueAfter(retry) = next else {
         panic!("a blocker is looked at again")
     };
-    assert!(
-        (12.0..=18.0).contains(&retry.as_secs_f64()),
-        "15 s ± 20 %: {retry:?}"
-    );
-    let sent = scenario.sent();
-    assert_eq!(sent, [APPLY, GET, STATUS]);
+    let seconds = retry.as_secs_f64();
+    assert!((12.0..=18.0).contains(&seconds), "15 s ± 20 %: {retry:?}");
+    assert_eq!(scenario.sent(), [APPLY, GET, STATUS]);
     assert_eq!(scenario.told(), ["NameConflict"]);
 }
 
@@ -44,13 +45,7 @@ fn of_children(scenario: &Scenario) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_blocker_is_left_alone_for_15_s_whatever_wakes_the_resource() {
-    let scenario = Scenario::new(|line, body| match line {
-        line if line.contains("force=") => {
-            refusal(409, "conflict", "FieldManagerConflict", ".spec.selector")
-        }
-        line if line.starts_with("GET") => Some((200, json!({"metadata": {"uid": "stranger"}}))),
-        line => willing(line, body),
-    });
+    let scenario = with_a_stranger();
     scenario.holds(1, json!({}));
     let Ok(Action::RequeueAfter(wait)) = scenario.reconcile().await else {
         panic!("a blocker is looked at again")
@@ -64,22 +59,15 @@ async fn a_blocker_is_left_alone_for_15_s_whatever_wakes_the_resource() {
     assert_eq!(of_children(&scenario), [APPLY, GET], "its time has come");
 
     // A changed spec is applied at once, even with the same child.
-    scenario.holds(
-        1,
-        json!({"metadata": {"resourceVersion": "6", "generation": 2}}),
-    );
-    scenario.reconcile().await.expect("reconciled");
+    let changed = json!({"metadata": {"generation": 2}});
+    scenario.reconciles(1, changed).await;
     assert_eq!(of_children(&scenario), [APPLY, GET]);
     // So is a name whose cached object has changed.
     let stranger = json!({"metadata": {
         "name": "cache", "namespace": "ns", "uid": "another", "resourceVersion": "7",
     }});
-    assert!(
-        scenario
-            .children
-            .put_written(DEPLOYMENT, &stranger, 0)
-            .is_none()
-    );
+    let ours = scenario.children.put_written(DEPLOYMENT, &stranger, 0);
+    assert!(ours.is_none());
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(of_children(&scenario), [GET]);
     scenario.reconcile().await.expect("reconciled");
@@ -127,10 +115,8 @@ async fn an_object_without_an_owner_is_taken_back_only_if_it_was_applied() {
         "name": "cache", "namespace": "ns", "uid": "child", "resourceVersion": "2",
         "managedFields": [{"manager": "kubectl-expose", "operation": "Update", "fieldsV1": {}}],
     }});
-    let ours = applied(
-        &json!({"metadata": {"name": "cache", "namespace": "ns"}}),
-        2,
-    );
+    let named = json!({"metadata": {"name": "cache", "namespace": "ns"}});
+    let ours = applied(&named, 2);
     for (object, requests) in [(made, &[GET, STATUS][..]), (ours, &[GET, APPLY])] {
         let read = object.clone();
         let scenario = Scenario::new(move |line, body| match line {
@@ -145,45 +131,19 @@ async fn an_object_without_an_owner_is_taken_back_only_if_it_was_applied() {
 
 #[tokio::test(start_paused = true)]
 async fn a_child_that_lost_its_label_is_taken_back_by_force() {
-    let scenario = Scenario::new(|line, body| match line {
+    let owner = json!({
+        "apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "cache", "uid": "owner",
+        "controller": true,
+    });
+    let metadata = json!({"name": "cache", "namespace": "ns", "ownerReferences": [owner]});
+    let child = applied(&json!({"metadata": metadata, "spec": {}}), 2);
+    let scenario = Scenario::new(move |line, body| match line {
         line if line.contains("force=false") => {
             refusal(409, "conflict", "FieldManagerConflict", ".spec.replicas")
         }
-        line if line.starts_with("GET") => Some((
-            200,
-            applied(
-                &json!({"metadata": {
-            "name": "cache", "namespace": "ns",
-            "ownerReferences": [{"apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "cache", "uid": "owner", "controller": true}],
-        }, "spec": {}}),
-                2,
-            ),
-        )),
+        line if line.starts_with("GET") => Some((200, child.clone())),
         line => willing(line, body),
     });
     scenario.reconciles(1, json!({})).await;
     assert_eq!(scenario.sent(), [APPLY, GET, FORCE]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_child_of_an_older_operator_has_its_managed_fields_handed_over_first() {
-    let scenario = Scenario::new(|line, body| match line {
-        line if line.starts_with("GET") => Some((
-            200,
-            json!({"metadata": {
-                "name": "cache", "namespace": "ns", "uid": "child", "resourceVersion": "3",
-                "ownerReferences": [{"apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "name": "cache", "uid": "owner", "controller": true}],
-                "managedFields": [{"manager": "manager", "operation": "Update", "fieldsV1": {
-                    "f:metadata": {"f:ownerReferences": {"k:{\"uid\":\"owner\"}": {}}},
-                }}],
-            }}),
-        )),
-        line if line.contains("force=false") => {
-            refusal(409, "conflict", "FieldManagerConflict", ".spec.replicas")
-        }
-        line => willing(line, body),
-    });
-    scenario.reconciles(1, json!({})).await;
-    let hand_over = "PATCH /apis/apps/v1/namespaces/ns/deployments/cache?…";
-    assert_eq!(scenario.sent(), [APPLY, GET, hand_over, FORCE]);
 }

@@ -38,15 +38,11 @@ async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
         edited["spec"]["replicas"] = json!(5);
         scenario.deployment_is(version, edited);
         let next = scenario.after_ms(100).await.expect("reconciled");
-        let sent = scenario.sent.lock().expect("not poisoned").clone();
-        let sent: Vec<_> = sent.iter().map(|(line, _)| line.as_str()).collect();
+        let sent = scenario.sent();
         if sent.iter().any(|line| line.starts_with("GET")) {
             break next;
         }
-        forced = sent
-            .iter()
-            .filter(|line| line.contains("force=true"))
-            .count();
+        forced += sent.iter().filter(|line| *line == FORCE).count();
         assert!(forced < 20, "it is put back for ever");
     };
     assert_eq!(forced, 6);
@@ -54,10 +50,9 @@ async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
     let (status, reason, message) = scenario.condition("Ready");
     let found = (status.as_str(), reason.as_str());
     assert_eq!(found, ("False", "FieldConflict"));
-    assert!(
-        message.contains("\"argocd\" keeps changing") && message.contains("spec.replicas"),
-        "{message}"
-    );
+    for part in ["\"argocd\" keeps changing", "spec.replicas"] {
+        assert!(message.contains(part), "{message}");
+    }
     assert_eq!(scenario.condition("Degraded").0, "True");
     assert_eq!(scenario.told(), ["FieldConflict"]);
 
@@ -99,10 +94,7 @@ async fn until_it_is_read(scenario: &Scenario) -> Action {
         }
         let next = scenario.after_ms(100).await.expect("reconciled");
         let sent = scenario.sent.lock().expect("not poisoned").clone();
-        if sent
-            .iter()
-            .any(|(line, _)| line.starts_with("GET /apis/apps"))
-        {
+        if sent.iter().any(|(line, _)| line == GET) {
             return next;
         }
     }
@@ -133,11 +125,9 @@ async fn a_child_whose_label_somebody_keeps_removing_is_left_alone_too() {
     assert_eq!(found, 7, "it was created, and put back six times");
     let (status, reason, message) = scenario.condition("Ready");
     assert_eq!((&*status, &*reason), ("False", "FieldConflict"));
-    assert!(message.contains("\"helm\" keeps changing"), "{message}");
-    assert!(
-        message.contains("app.kubernetes.io/managed-by"),
-        "{message}"
-    );
+    for part in ["\"helm\" keeps changing", "app.kubernetes.io/managed-by"] {
+        assert!(message.contains(part), "{message}");
+    }
     tokio::time::advance(Duration::from_secs(14)).await;
     fight_about_the_label(&scenario).await;
     assert_eq!(applies(&scenario), 0);

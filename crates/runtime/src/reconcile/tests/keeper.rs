@@ -1,11 +1,10 @@
 //! An operator with child types that the four kinds lack: a claim that outlives its resource, an
 //! optional ConfigMap, and a StatefulSet. It uses the spec of Memcached; `memory` adds files.
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use quartet_operator::kinds::BRAND;
-use quartet_operator::kinds::memcached::Memcached;
-use quartet_operator::kinds::memcached::v1::MemcachedSpec;
+use quartet_operator::kinds::memcached::{Memcached, v1::MemcachedSpec};
 use quartet_versions::Kind;
 use quartet_workload::operand::Operand;
 use quartet_workload::plan::{ConfigPlan, Plan, StoragePlan};
@@ -16,11 +15,7 @@ use quartet_workload::{
 
 pub(super) struct Keeper;
 
-pub(super) const CLAIM: ChildKind =
-    &ChildType::of::<PersistentVolumeClaim>(|object| match object.pointer("/status/phase") {
-        Some(phase) if phase == "Bound" => ChildState::Ready,
-        _ => ChildState::NotReady("no volume is bound to it".into()),
-    });
+pub(super) const CLAIM: ChildKind = &ChildType::of::<PersistentVolumeClaim>(|_| ChildState::Ready);
 
 impl Operand for Keeper {
     const KIND: &'static Kind = Memcached::KIND;
@@ -53,19 +48,13 @@ impl Operand for Keeper {
 }
 
 fn claim() -> Child {
-    Child::of(
-        CLAIM,
-        PersistentVolumeClaim {
-            metadata: ObjectMeta {
-                name: Some("kept".to_owned()),
-                labels: Some([("mine".to_owned(), "yes".to_owned())].into()),
-                ..ObjectMeta::default()
-            },
-            spec: Some(PersistentVolumeClaimSpec {
-                volume_name: Some("volume".to_owned()),
-                ..PersistentVolumeClaimSpec::default()
-            }),
-            status: None,
-        },
-    )
+    let metadata = ObjectMeta {
+        name: Some("kept".to_owned()),
+        ..ObjectMeta::default()
+    };
+    let claim = PersistentVolumeClaim {
+        metadata,
+        ..PersistentVolumeClaim::default()
+    };
+    Child::of(CLAIM, claim)
 }

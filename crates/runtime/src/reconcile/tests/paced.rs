@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{FORCE, Scenario, applied, merge, refusal, rolled_out, willing};
+use super::{FORCE, Scenario, applied, refusal, rolled_out, willing};
 use crate::object::ObjectKey;
 use crate::reconcile::Action;
 use quartet_operator::kinds::BRAND;
@@ -35,10 +35,10 @@ fn changed(body: &Value) -> Value {
 }
 
 /// The Deployment after a complete rollout of this generation.
-fn rolled_out_in(generation: i64) -> Value {
-    let mut state = rolled_out(1);
-    let of_it = json!({"metadata": {"generation": generation}, "status": {"observedGeneration": generation}});
-    merge(&mut state, of_it);
+fn rolled_out_in(replicas: i64, generation: i64) -> Value {
+    let mut state = rolled_out(replicas);
+    state["metadata"] = json!({"generation": generation});
+    state["status"]["observedGeneration"] = generation.into();
     state
 }
 
@@ -86,9 +86,7 @@ pub(super) async fn of_another_default_at(
     scenario
         .reconciles(1, json!({"status": {"observedGeneration": 1}}))
         .await;
-    let mut made = scenario.sent_ever.lock().expect("not poisoned")[0]
-        .1
-        .clone();
+    let mut made = scenario.sent.lock().expect("not poisoned")[0].1.clone();
     made["spec"]["template"]["spec"]["containers"][0]["image"] = json!("older");
     let desired = quartet_applied::fingerprint::of_desired(&made, BRAND.applied).fields;
     stamp_as_desired(&mut made, desired);
@@ -122,13 +120,8 @@ async fn a_changed_default_waits_for_its_turn_and_is_ready_meanwhile() {
 async fn a_deployment_that_waits_and_is_scaled_down_is_repaired_at_once() {
     let scenario = of_another_default().await;
     assert!(another_may_begin(&scenario));
-    let mut scaled = rolled_out(0);
-    merge(
-        &mut scaled,
-        json!({
-            "metadata": {"generation": 2}, "spec": {"replicas": 0}, "status": {"observedGeneration": 2},
-        }),
-    );
+    let mut scaled = rolled_out_in(0, 2);
+    scaled["spec"]["replicas"] = json!(0);
     scenario.deployment_is(10, scaled);
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(forced(&scenario).get("rollout"), None);
@@ -156,7 +149,7 @@ async fn a_deployment_that_drifted_waits_too_and_is_not_ready_meanwhile() {
 #[tokio::test(start_paused = true)]
 async fn a_place_is_given_back_when_the_rollout_is_complete() {
     let scenario = in_a_paced_rollout().await;
-    scenario.deployment_is(12, rolled_out_in(2));
+    scenario.deployment_is(12, rolled_out_in(1, 2));
     scenario.reconcile().await.expect("reconciled");
     assert!(another_may_begin(&scenario));
 }
@@ -215,7 +208,7 @@ async fn a_complete_rollout_frees_its_place_although_the_status_cannot_be_writte
     is_failing.store(true, Ordering::Relaxed);
     scenario.holds(1, json!({}));
     let _ = scenario.reconcile().await;
-    scenario.deployment_is(12, rolled_out_in(2));
+    scenario.deployment_is(12, rolled_out_in(1, 2));
     scenario.after_ms(10_000).await.expect_err("no status");
     assert!(another_may_begin(&scenario));
 }
@@ -225,7 +218,7 @@ async fn a_users_change_of_a_rollout_that_does_not_complete_frees_no_place() {
     let scenario = of_another_default().await;
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), [FORCE]);
-    let mut stuck = rolled_out_in(2);
+    let mut stuck = rolled_out_in(1, 2);
     stuck["status"]["updatedReplicas"] = json!(0);
     scenario.deployment_is(12, stuck);
     let changed = json!({"metadata": {"generation": 2, "resourceVersion": "10"}});
@@ -235,12 +228,7 @@ async fn a_users_change_of_a_rollout_that_does_not_complete_frees_no_place() {
     scenario.deployment_is(13, still_stuck);
     scenario.reconcile().await.expect("reconciled");
     assert!(!another_may_begin(&scenario));
-    let mut ended = rolled_out(2);
-    merge(
-        &mut ended,
-        json!({"metadata": {"generation": 3}, "status": {"observedGeneration": 3}}),
-    );
-    scenario.deployment_is(20, ended);
+    scenario.deployment_is(20, rolled_out_in(2, 3));
     scenario.reconcile().await.expect("reconciled");
     assert!(another_may_begin(&scenario));
 }
@@ -258,17 +246,12 @@ async fn a_rollout_of_a_users_own_that_does_not_complete_takes_no_place() {
 async fn is_changed_without_a_place(more: Value) {
     let scenario = of_another_default().await;
     assert!(another_may_begin(&scenario));
-    let mut stuck = rolled_out(1);
-    stuck["metadata"]["generation"] = json!(2);
-    stuck["status"]["observedGeneration"] = json!(2);
+    let mut stuck = rolled_out_in(1, 2);
     stuck["status"]["updatedReplicas"] = json!(0);
     let mut conditions = vec![json!({"type": "Available", "status": "True"})];
     stuck["status"]["conditions"] = conditions.clone().into();
     scenario.deployment_is(10, stuck.clone());
-    scenario
-        .reconcile()
-        .await
-        .expect("it waits for its own rollout");
+    scenario.reconcile().await.expect("it waits for its own");
     let deployment = |line: &String| line.contains("/deployments/");
     assert!(!scenario.sent().iter().any(deployment));
     conditions.push(more);
@@ -281,9 +264,7 @@ async fn is_changed_without_a_place(more: Value) {
 #[tokio::test(start_paused = true)]
 async fn a_deployment_that_a_user_paused_takes_no_place() {
     let scenario = of_another_default().await;
-    let mut paused = rolled_out(1);
-    paused["metadata"]["generation"] = json!(2);
-    paused["status"]["observedGeneration"] = json!(2);
+    let mut paused = rolled_out_in(1, 2);
     paused["spec"]["paused"] = true.into();
     scenario.deployment_is(10, paused);
     scenario.reconcile().await.expect("it waits");
@@ -312,20 +293,9 @@ async fn a_deployment_that_misses_a_pod_waits_while_it_is_available() {
 async fn a_users_own_change_and_an_edit_by_hand_do_not_wait() {
     let scenario = of_another_default().await;
     assert!(another_may_begin(&scenario));
-    scenario.holds(
-        2,
-        json!({"metadata": {"generation": 2, "resourceVersion": "10"}}),
-    );
-    scenario.reconcile().await.expect("reconciled");
-    let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
-    assert_eq!(scenario.sent(), [FORCE]);
-    assert_eq!(stamp_of(&body).get("rollout"), None);
-
-    scenario
-        .sent
-        .lock()
-        .expect("not poisoned")
-        .push((String::new(), body));
+    let changed = json!({"metadata": {"generation": 2}});
+    scenario.reconciles(2, changed).await;
+    assert_eq!(forced(&scenario).get("rollout"), None);
     let mut edited = rolled_out(2);
     edited["spec"]["replicas"] = json!(7);
     scenario.deployment_is(20, edited);

@@ -9,7 +9,6 @@ mod turns;
 use std::future::pending;
 use std::sync::Mutex;
 
-use http::StatusCode;
 use kube::core::Status;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -71,10 +70,8 @@ impl Workers {
                 async move {
                     let turn = {
                         let mut started = started.lock().unwrap();
-                        let turn = started
-                            .iter()
-                            .filter(|(name, _)| name == key.name())
-                            .count();
+                        let turns = started.iter().filter(|(name, _)| name == key.name());
+                        let turn = turns.count();
                         started.push((key.name().to_owned(), began.elapsed()));
                         turn
                     };
@@ -122,10 +119,8 @@ impl Workers {
     }
 
     fn results(&self, result: &str) -> u64 {
-        self.metric(
-            "controller_runtime_reconcile_total",
-            &format!(",result=\"{result}\""),
-        )
+        let label = format!(",result=\"{result}\"");
+        self.metric("controller_runtime_reconcile_total", &label)
     }
 
     fn active(&self) -> u64 {
@@ -141,12 +136,12 @@ async fn go(step: Step) -> Result<Action, Failure> {
             sleep(time).await;
             Ok(Action::AwaitChange)
         }
-        Step::Fail => Err(refused("ServiceUnavailable", StatusCode::SERVICE_UNAVAILABLE).into()),
+        Step::Fail => Err(refused(503).into()),
         Step::FailAndLook(requeue_after) => Err(Failure {
-            error: refused("ServiceUnavailable", StatusCode::SERVICE_UNAVAILABLE),
+            error: refused(503),
             requeue_after: Some(requeue_after),
         }),
-        Step::Forbidden => Err(refused("Forbidden", StatusCode::FORBIDDEN).into()),
+        Step::Forbidden => Err(refused(403).into()),
         // As `panic!`, without its message on standard error.
         Step::Panic => std::panic::resume_unwind(Box::new("a reconcile's panic")),
         Step::Hang => pending().await,
@@ -158,8 +153,8 @@ async fn go(step: Step) -> Result<Action, Failure> {
     }
 }
 
-fn refused(reason: &str, code: StatusCode) -> RequestError {
-    let status = Status::failure("refused", reason).with_code(code.as_u16());
+fn refused(code: u16) -> RequestError {
+    let status = Status::failure("refused", "Scripted").with_code(code);
     RequestError {
         action: "apply deployments ns/a".to_owned(),
         cause: Cause::Rejected(Box::new(status)),

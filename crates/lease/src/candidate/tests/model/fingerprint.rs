@@ -12,11 +12,8 @@ use super::*;
 pub(super) fn fingerprint(world: &World) -> u64 {
     let mut world = world.clone();
     let mut versions = vec![0, world.version];
-    visit(
-        &mut world,
-        &mut |version| versions.push(*version),
-        &mut |_, _, _| {},
-    );
+    let mut collect = |version: &mut u64| versions.push(*version);
+    visit(&mut world, &mut collect, &mut |_, _, _| {});
     versions.sort_unstable();
     versions.dedup();
     let time = world.time;

@@ -28,11 +28,8 @@ impl World {
         let writes =
             |other: &usize| may_write(other) || self.processes[*other].writes_until > self.time;
         let all = 0..self.processes.len();
-        all.clone().filter(may_write).any(|one| {
-            all.clone()
-                .filter(|other| *other != one)
-                .any(|other| writes(&other))
-        })
+        let mut writers = all.clone().filter(may_write);
+        writers.any(|one| all.clone().any(|other| other != one && writes(&other)))
     }
 
     pub(super) fn wants_to_lead(&self) -> bool {

@@ -11,24 +11,18 @@ use super::*;
 async fn errors_are_waited_out_ever_longer_and_counted_by_status_code() {
     let scenario = Scenario::new();
     let started = Instant::now();
-    for _ in 0..6 {
-        scenario.feed.send(Err(list_failed(500))).unwrap();
-    }
-    scenario
-        .feed
-        .send(Err(watcher::Error::NoResourceVersion))
-        .unwrap();
-    scenario.lists([object("a", 1)]).await;
-    let mut synced = scenario.synced.clone();
-    synced.wait_for(|synced| *synced).await.unwrap();
+    scenario.yields((0..6).map(|_| Err(list_failed(500)))).await;
+    let no_version = || watcher::Error::NoResourceVersion;
+    scenario.fails_then_lists(1, no_version).await;
+    scenario.synced().await;
     // 0.8 + 1.6 + 3.2 + 6.4 + 12.8 + 25.6 + 30 s, each with a factor between 0.5 and 1.
     let waited = started.elapsed().as_secs_f64();
     assert!((40.2..=80.5).contains(&waited), "{waited} s");
     let text = scenario.scrape();
-    assert!(text.contains("quartet_operator_watch_errors_total{kind=\"Thing\",code=\"500\"} 6"));
-    assert!(
-        text.contains("quartet_operator_watch_errors_total{kind=\"Thing\",code=\"transport\"} 1")
-    );
+    for line in ["code=\"500\"} 6", "code=\"transport\"} 1"] {
+        let line = format!("quartet_operator_watch_errors_total{{kind=\"Thing\",{line}");
+        assert!(text.contains(&line), "{line}: {text}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -40,8 +34,7 @@ async fn a_kind_that_is_not_installed_is_asked_for_every_three_seconds() {
         scenario.feed.send(Err(list_failed(404))).unwrap();
     }
     scenario.lists([object("a", 1)]).await;
-    let mut synced = scenario.synced.clone();
-    synced.wait_for(|synced| *synced).await.unwrap();
+    scenario.synced().await;
     assert_eq!(started.elapsed(), Duration::from_secs(300));
     assert_eq!(scenario.reported(), ["added a 1 initially"]);
 }
@@ -50,19 +43,17 @@ async fn a_kind_that_is_not_installed_is_asked_for_every_three_seconds() {
 async fn an_api_server_that_asks_for_a_second_is_given_that_and_not_the_back_off() {
     let scenario = Scenario::new();
     let started = Instant::now();
-    for _ in 0..8 {
-        let refused: Status = serde_json::from_value(json!({
-            "status": "Failure", "code": 429, "reason": "TooManyRequests",
-            "message": "storage is (re)initializing", "details": {"retryAfterSeconds": 1},
-        }))
-        .unwrap();
-        let refused = Box::new(refused);
-        let refused = watcher::Error::WatchStartFailed(kube::Error::Api(refused));
-        scenario.feed.send(Err(refused)).unwrap();
-    }
-    scenario.lists([object("a", 1)]).await;
-    let mut synced = scenario.synced.clone();
-    synced.wait_for(|synced| *synced).await.unwrap();
+    let refused = json!({
+        "status": "Failure", "code": 429, "reason": "TooManyRequests",
+        "message": "storage is (re)initializing", "details": {"retryAfterSeconds": 1},
+    });
+    let refused: Status = serde_json::from_value(refused).unwrap();
+    let refused = || {
+        let refused = kube::Error::Api(Box::new(refused.clone()));
+        watcher::Error::WatchStartFailed(refused)
+    };
+    scenario.fails_then_lists(8, refused).await;
+    scenario.synced().await;
     let waited = started.elapsed().as_secs_f64();
     assert!((8.0..=12.0).contains(&waited), "{waited} s");
 }
@@ -71,14 +62,9 @@ async fn an_api_server_that_asks_for_a_second_is_given_that_and_not_the_back_off
 async fn after_an_outage_a_position_that_is_too_old_costs_a_moment_and_not_the_back_off() {
     let scenario = Scenario::new();
     scenario.lists([]).await;
-    for _ in 0..6 {
-        scenario.feed.send(Err(list_failed(500))).unwrap();
-    }
-    scenario
-        .feed
-        .send(Err(watcher::Error::WatchError(status(410))))
-        .unwrap();
-    scenario.lists([object("a", 1)]).await;
+    scenario.yields((0..6).map(|_| Err(list_failed(500)))).await;
+    let expired = || watcher::Error::WatchError(status(410));
+    scenario.fails_then_lists(1, expired).await;
     while !scenario.scrape().contains("code=\"410\"} 1") {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -114,9 +100,8 @@ async fn a_resource_version_is_given_up_on_410_and_on_no_other_error() {
 async fn after_an_api_server_that_was_away_there_is_a_new_list() {
     let away = || {
         let error = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
-        Err(watcher::Error::WatchStartFailed(kube::Error::Service(
-            error.into(),
-        )))
+        let error = kube::Error::Service(error.into());
+        Err(watcher::Error::WatchStartFailed(error))
     };
     let events = relisting(move || stream::iter([Ok(Event::Init), away()] as [WatchItem; 2]));
     let events: Vec<WatchItem> = events.take(4).collect().await;
@@ -128,9 +113,8 @@ async fn after_an_api_server_that_was_away_there_is_a_new_list() {
 async fn an_api_server_that_is_away_changes_nothing_in_the_cache() {
     let scenario = Scenario::new();
     scenario.lists([object("a", 1)]).await;
-    scenario
-        .yields([Ok(Event::Init), Err(list_failed(503))])
-        .await;
+    let fails = [Ok(Event::Init), Err(list_failed(503))];
+    scenario.yields(fails).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(scenario.version("a"), Some(1));
     scenario.lists([object("a", 1)]).await;

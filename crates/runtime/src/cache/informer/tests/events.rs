@@ -14,16 +14,14 @@ async fn a_relist_in_chunks_is_announced_when_it_is_complete_and_with_the_new_st
     scenario.lists([object("a", 1), object("b", 1)]).await;
     scenario.reported();
 
-    scenario
-        .yields([Ok(Event::Init), Ok(Event::InitApply(object("a", 2)))])
-        .await;
+    let first = [Event::Init, Event::InitApply(object("a", 2))];
+    scenario.yields(first.map(Ok)).await;
     let found = scenario.reported();
     assert_eq!(found, [""; 0], "nobody is enqueued to see the old state");
     assert_eq!(scenario.version("a"), Some(1));
 
-    scenario
-        .yields([Ok(Event::InitApply(object("b", 1))), Ok(Event::InitDone)])
-        .await;
+    let second = [Event::InitApply(object("b", 1)), Event::InitDone];
+    scenario.yields(second.map(Ok)).await;
     assert_eq!(scenario.reported(), ["updated a 2"]);
     assert_eq!(scenario.version("a"), Some(2));
 }
@@ -76,14 +74,13 @@ async fn deletions_reach_every_subscriber_of_a_shared_watch() {
 async fn an_event_for_an_object_that_is_gone_does_not_hold_up_the_next_one() {
     let scenario = Scenario::new();
     scenario.lists([]).await;
-    scenario
-        .yields([
-            Ok(Event::Apply(object("a", 1))),
-            Ok(Event::Delete(object("a", 2))),
-            Ok(Event::Delete(object("a", 2))),
-            Ok(Event::Apply(object("b", 3))),
-        ])
-        .await;
+    let events = [
+        Event::Apply(object("a", 1)),
+        Event::Delete(object("a", 2)),
+        Event::Delete(object("a", 2)),
+        Event::Apply(object("b", 3)),
+    ];
+    scenario.yields(events.map(Ok)).await;
     let expected = ["added a 1", "deleted a 1", "added b 3"];
     assert_eq!(scenario.reported(), expected);
 }
@@ -111,19 +108,16 @@ async fn an_empty_cluster_counts_as_synced_too() {
 async fn an_undecodable_object_harms_no_other() {
     let scenario = Scenario::new();
     scenario.lists([broken("bad", 1), object("good", 2)]).await;
-    scenario.yields([Ok(Event::Apply(broken("good", 3)))]).await;
-    scenario
-        .yields([Ok(Event::Apply(object("other", 4)))])
-        .await;
+    let events = [broken("good", 3), object("other", 4)];
+    scenario.yields(events.map(|it| Ok(Event::Apply(it)))).await;
     let expected = ["added good 2 initially", "added other 4"];
     assert_eq!(scenario.reported(), expected);
     let found = scenario.version("good");
     assert_eq!(found, Some(2), "its last good state stays");
 
-    scenario.yields([Ok(Event::Apply(object("bad", 5)))]).await;
-    scenario
-        .yields([Ok(Event::Delete(broken("good", 6)))])
-        .await;
+    let deletion = Event::Delete(broken("good", 6));
+    let events = [Event::Apply(object("bad", 5)), deletion];
+    scenario.yields(events.map(Ok)).await;
     assert_eq!(scenario.reported(), ["added bad 5", "deleted good 2"]);
 }
 

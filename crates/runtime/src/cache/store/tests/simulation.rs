@@ -32,28 +32,16 @@ impl Object for Thing {
 #[derive(Debug, Clone)]
 enum Step {
     /// Another writer creates or changes the object.
-    Touch {
-        name: u8,
-    },
+    Touch(u8),
     /// Another writer removes the label of the watch's selector.
-    RemoveLabel {
-        name: u8,
-    },
-    Delete {
-        name: u8,
-    },
+    RemoveLabel(u8),
+    Delete(u8),
     /// An own apply, with the label; the answer is pending.
-    Apply {
-        name: u8,
-    },
+    Apply(u8),
     /// One of the pending answers arrives.
-    Answer {
-        nth: usize,
-    },
+    Answer(usize),
     /// The watch delivers its next events.
-    Deliver {
-        events: usize,
-    },
+    Deliver(usize),
     BeginList,
     /// The server reads the list at this time.
     TakeList,
@@ -63,15 +51,14 @@ enum Step {
 fn step(own_writes: bool) -> impl Strategy<Value = Step> {
     let name = 0..3u8;
     let own = u32::from(own_writes);
+    let write = if own_writes { Step::Apply } else { Step::Touch };
     prop_oneof![
-        3 => name.clone().prop_map(|name| Step::Touch { name }),
-        1 => name.clone().prop_map(|name| Step::RemoveLabel { name }),
-        2 => name.clone().prop_map(|name| Step::Delete { name }),
-        4 * own + 1 => name.prop_map(move |name| {
-            if own_writes { Step::Apply { name } } else { Step::Touch { name } }
-        }),
-        3 => (0..3usize).prop_map(|nth| Step::Answer { nth }),
-        3 => (1..4usize).prop_map(|events| Step::Deliver { events }),
+        3 => name.clone().prop_map(Step::Touch),
+        1 => name.clone().prop_map(Step::RemoveLabel),
+        2 => name.clone().prop_map(Step::Delete),
+        4 * own + 1 => name.prop_map(write),
+        3 => (0..3usize).prop_map(Step::Answer),
+        3 => (1..4usize).prop_map(Step::Deliver),
         1 => Just(Step::BeginList),
         1 => Just(Step::TakeList),
         1 => Just(Step::FinishList),
@@ -107,10 +94,8 @@ impl Server {
         self.version += 1;
         let before = self.objects.get(&name);
         let was_selected = before.is_some_and(|thing| thing.selected);
-        let uid = before.map_or_else(
-            || format!("uid-{}", self.version),
-            |thing| thing.uid.clone(),
-        );
+        let new_uid = format!("uid-{}", self.version);
+        let uid = before.map_or(new_uid, |thing| thing.uid.clone());
         let thing = Thing {
             key: ObjectKey::new("default", &name.to_string()),
             uid,
@@ -139,30 +124,27 @@ impl Server {
     }
 
     fn selected(&self) -> Vec<Thing> {
-        self.objects
-            .values()
-            .filter(|thing| thing.selected)
-            .cloned()
-            .collect()
+        let objects = self.objects.values().filter(|thing| thing.selected);
+        objects.cloned().collect()
     }
 
     fn run(&mut self, step: &Step, store: &Store<Thing>) -> Vec<Change<Thing>> {
         match *step {
-            Step::Touch { name } => {
+            Step::Touch(name) => {
                 self.write(name, |selected| selected);
             }
-            Step::RemoveLabel { name } => {
+            Step::RemoveLabel(name) => {
                 if self.objects.contains_key(&name) {
                     self.write(name, |_| false);
                 }
             }
-            Step::Delete { name } => self.delete(name),
-            Step::Apply { name } => {
+            Step::Delete(name) => self.delete(name),
+            Step::Apply(name) => {
                 let removals = store.removals();
                 let answer = self.write(name, |_| true);
                 self.answers.push((answer, removals));
             }
-            Step::Answer { nth } => {
+            Step::Answer(nth) => {
                 if nth < self.answers.len() {
                     let (answer, removals) = self.answers.remove(nth);
                     let known = store.get(&answer.key);
@@ -171,22 +153,17 @@ impl Server {
                     // After another removal it depends on whose that was.
                     let is_certain = is_known || store.removals() == removals;
                     let is_stored = store.put_written(answer, removals);
-                    assert!(if is_certain {
-                        is_stored == is_newer
-                    } else {
-                        is_newer || !is_stored
-                    });
+                    assert!(is_newer || !is_stored);
+                    assert!(is_stored == is_newer || !is_certain);
                 }
             }
-            Step::Deliver { events } if self.listing == Listing::No => {
+            Step::Deliver(events) if self.listing == Listing::No => {
                 let count = events.min(self.events.len());
                 let events: Vec<Event> = self.events.drain(..count).collect();
                 let changes = events.into_iter().map(|event| handed(event, store));
                 return changes.flatten().collect();
             }
-            Step::BeginList => {
-                self.listing = Listing::Begun;
-            }
+            Step::BeginList => self.listing = Listing::Begun,
             Step::TakeList if self.listing == Listing::Begun => {
                 self.listing = Listing::Taken;
                 self.events.clear();
@@ -196,7 +173,7 @@ impl Server {
                 self.listing = Listing::No;
                 return store.relisted(std::mem::take(&mut self.listed), &HashSet::new());
             }
-            Step::Deliver { .. } | Step::TakeList | Step::FinishList => {}
+            Step::Deliver(_) | Step::TakeList | Step::FinishList => {}
         }
         Vec::new()
     }
@@ -239,17 +216,13 @@ fn run(steps: &[Step], store: &Store<Thing>) -> (Server, Vec<Change<Thing>>) {
         listed: Vec::new(),
     };
     let first = [Step::BeginList, Step::TakeList, Step::FinishList];
-    let last = [
-        Step::TakeList,
-        Step::FinishList,
-        Step::Deliver { events: usize::MAX },
-    ];
+    let last = [Step::TakeList, Step::FinishList, Step::Deliver(usize::MAX)];
     let mut changes = Vec::new();
     for step in first.iter().chain(steps).chain(&last) {
         changes.extend(server.run(step, store));
     }
     while !server.answers.is_empty() {
-        server.run(&Step::Answer { nth: 0 }, store);
+        server.run(&Step::Answer(0), store);
     }
     (server, changes)
 }
