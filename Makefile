@@ -157,6 +157,10 @@ kind: ## Write a new operator, e.g. KIND=Redis GROUP=cache.example.com; PLURAL, 
 	$(MAKE) --no-print-directory manifests
 	UPDATE_GOLDEN=1 cargo test --locked --workspace --lib --test explorer -- tests::workload::golden campaign::writes
 
+.PHONY: public-api
+public-api: ## Write the public API of each library, one item a line: crates/*/public-api.txt.
+	hack/public-api.sh .
+
 .PHONY: generate
 generate: manifests ## Same as manifests. Rust needs no generated DeepCopy code.
 
@@ -180,6 +184,8 @@ lint: ## Check formatting, clippy, rustdoc, actionlint and the documentation sit
 	cargo fmt --manifest-path $(KUBE_RS_PEER) --check
 	cargo clippy --locked --workspace --all-targets -- --deny warnings
 	cargo clippy --locked --workspace --test cluster_audit -- --deny warnings
+	@# The one feature of the libraries that a user turns off.
+	cargo check --locked --package quartet-manager --no-default-features
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private_intra_doc_links" \
 		cargo doc --locked --workspace --no-deps --lib --document-private-items
 	$(MAKE) --no-print-directory lint-workflows site

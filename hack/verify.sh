@@ -47,6 +47,8 @@ compare() {
 compare "$fresh/manifests" 'make manifests'
 "$programs/bench" plot --figures docs/figures --output "$fresh/plots/docs/figures"
 compare "$fresh/plots" 'make plots'
+hack/public-api.sh "$fresh/api"
+compare "$fresh/api" 'make public-api'
 
 for patch in tests/mutants/*.patch; do
     git apply --check "$patch" || fail "$patch does not apply: adapt it to the code, see docs/testing.md"

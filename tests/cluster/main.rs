@@ -9,6 +9,7 @@ mod definitions;
 mod drift;
 mod elasticweb;
 mod events;
+mod examples;
 mod features;
 mod field_conflicts;
 mod flux;

@@ -6,20 +6,11 @@ use super::*;
 pub(crate) static APPLICATION: Application = {
     let given = &quartet_operator::APPLICATION;
     Application {
-        name: given.name,
         version: given.version,
         about: given.about,
         operators: given.operators,
         brand: given.brand,
         legacy: given.legacy,
-        metrics_prefix: given.metrics_prefix,
-        namespace: given.namespace,
-        webhook_secret: given.webhook_secret,
-        webhook_manager: given.webhook_manager,
-        webhook_service: given.webhook_service,
-        webhook_configuration: given.webhook_configuration,
-        lease: given.lease,
-        lease_flags: given.lease_flags,
     }
 };
 

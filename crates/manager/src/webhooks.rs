@@ -40,19 +40,19 @@ pub(super) fn start(
     let kinds = application.operators.iter().map(|operator| operator.kind());
     let kinds: Vec<_> = kinds.collect();
     let metrics = Metrics::register(registry);
-    let of_certificate = reads.of("webhook", application.metrics_prefix, registry);
+    let of_certificate = reads.of("webhook", &application.metrics_prefix(), registry);
     let (resolver, run) = match config.cert_mode {
         CertMode::Directory => directory(config.webhook_files(), of_certificate),
         CertMode::SelfManaged => {
-            let namespace = cluster.pod_namespace.as_deref();
+            let namespace = cluster.pod_namespace.clone();
             let crds = kinds.iter().map(|kind| kind.crd_name());
             let options = SelfManaged {
-                namespace: namespace.unwrap_or(application.namespace).to_owned(),
-                secret: application.webhook_secret.to_owned(),
-                service: application.webhook_service.to_owned(),
-                registered: registered(crds, application.webhook_configuration),
-                managed_by: application.name,
-                field_manager: application.webhook_manager,
+                namespace: namespace.unwrap_or_else(|| application.namespace()),
+                secret: application.webhook_secret(),
+                service: application.webhook_service(),
+                registered: registered(crds, &application.webhook_configuration()),
+                managed_by: application.brand.name,
+                field_manager: application.named("webhook"),
             };
             self_managed(options, cluster.client.clone(), of_certificate)
         }

@@ -66,6 +66,7 @@ pub struct Options {
 }
 
 /// A part ended before the stop.
+#[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum ControllersError {
     /// It returned or was cancelled.

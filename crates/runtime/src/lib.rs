@@ -4,16 +4,18 @@
     warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 
-pub mod backoff;
+mod backoff;
+#[doc(hidden)]
 pub mod cache;
 mod children;
 mod clock;
 mod controllers;
 mod event;
 mod event_handlers;
-pub mod metrics;
+mod metrics;
+#[doc(hidden)]
 pub mod object;
-pub mod queue;
+mod queue;
 mod reconcile;
 mod repairs;
 mod rights;

@@ -15,6 +15,7 @@ mod review;
 mod routes;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "traces")]
 mod trace;
 
 pub use metrics::Metrics;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::observed::{Observed, ObservedPod, PodFailure, Problem, Reason};
 
 /// How long a pod may fail to start before the resource is degraded.
-pub const PATIENCE_WITH_PODS: Duration = Duration::from_secs(60);
+const PATIENCE_WITH_PODS: Duration = Duration::from_secs(60);
 
 /// The reasons why pods do not start.
 pub(super) const REASONS: [Reason; 5] = [

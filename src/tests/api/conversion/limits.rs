@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{converted, object};
 use crate::kinds::DATA_ANNOTATION;
 use crate::kinds::memcached;
-use crate::tests::workload::kinds;
+use crate::tests::workload::{kinds, schema_of};
 use quartet_versions::conversion::{ANNOTATIONS_LIMIT_BYTES, MOST_VALUES, OMITTED, convert};
 use quartet_versions::limits::{LABEL, NAME, QUALIFIED_NAME, QUALIFIED_NAME_MAX, QUANTITY_MAX};
 use quartet_versions::raw::has_at_most;
@@ -124,7 +124,7 @@ fn the_data_of_every_valid_object_is_below_32_kib() {
                 kind,
                 from,
                 json!({"name": "x"}),
-                Some(largest(&from.spec)),
+                Some(largest(schema_of(kind, from))),
                 json!({}),
             );
             let there = converted(kind, &object, to);
@@ -153,7 +153,7 @@ fn the_data_of_every_valid_object_is_below_32_kib() {
 fn every_valid_spec_has_at_most_half_of_the_values_that_are_read() {
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
-            let spec = largest(&version.spec).to_string();
+            let spec = largest(schema_of(kind, version)).to_string();
             assert!(
                 has_at_most(MOST_VALUES / 2, &spec),
                 "{} {}",
