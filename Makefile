@@ -98,6 +98,9 @@ KUBECTL ?= $(or $(KUBECTL_BUILT),$(shell command -v kubectl),"$$(hack/build-go.s
 RUSTFMT_KINDS = rustfmt --edition 2024 $(wildcard src/kinds/*.rs)
 # A workspace of its own, because it is not released.
 KUBE_RS_PEER = tools/bench/peers/kube-rs/Cargo.toml
+# All workspaces but that of the manager.
+FORMAT_OTHERS = for manifest in fuzz/Cargo.toml tools/api-list/Cargo.toml $(KUBE_RS_PEER); do \
+	cargo fmt --manifest-path $$manifest $(1) || exit; done
 DEVCLUSTER = $(CARGO_TARGET_DIR)/debug/devcluster
 # --workspace for every build: cargo then compiles each dependency once, with the features of all
 # members, and not again for each member.
@@ -168,8 +171,7 @@ generate: manifests ## Same as manifests. Rust needs no generated DeepCopy code.
 fmt: ## Format the code.
 	cargo fmt --all
 	$(RUSTFMT_KINDS)
-	cargo fmt --manifest-path fuzz/Cargo.toml
-	cargo fmt --manifest-path $(KUBE_RS_PEER)
+	$(call FORMAT_OTHERS)
 
 .PHONY: vet
 vet: ## Type-check everything, tests included.
@@ -180,8 +182,7 @@ vet: ## Type-check everything, tests included.
 lint: ## Check formatting, clippy, rustdoc, actionlint and the documentation site; warnings fail.
 	cargo fmt --all --check
 	$(RUSTFMT_KINDS) --check
-	cargo fmt --manifest-path fuzz/Cargo.toml --check
-	cargo fmt --manifest-path $(KUBE_RS_PEER) --check
+	$(call FORMAT_OTHERS,--check)
 	cargo clippy --locked --workspace --all-targets -- --deny warnings
 	cargo clippy --locked --workspace --test cluster_audit -- --deny warnings
 	@# The one feature of the libraries that a user turns off.
@@ -203,8 +204,7 @@ lint-fix: ## Apply the fixes of clippy and rustfmt.
 	cargo clippy --locked --workspace --all-targets --fix --allow-dirty --allow-staged
 	cargo fmt --all
 	$(RUSTFMT_KINDS)
-	cargo fmt --manifest-path fuzz/Cargo.toml
-	cargo fmt --manifest-path $(KUBE_RS_PEER)
+	$(call FORMAT_OTHERS)
 
 .PHONY: audit
 audit: ## Check licences, sources and banned crates of the dependencies, and known vulnerabilities if the database is reachable.

@@ -14,7 +14,7 @@ programs=${CARGO_TARGET_DIR:-target}
 # --workspace: with the features of all members, as in `make lint`.
 AS_RUSTDOC=1 RUSTDOC=$PWD/hack/public-api.sh RUSTDOCFLAGS="-Zunstable-options --output-format=json" \
     cargo doc --quiet --locked --workspace --no-deps --lib
-cargo build --quiet --locked --workspace --bin api-list
+cargo build --quiet --locked --manifest-path tools/api-list/Cargo.toml --target-dir "$programs"
 for crate in crates/*; do
     mkdir -p "$folder/$crate"
     "$programs/debug/api-list" "$programs/doc/quartet_${crate#crates/}.json" >"$folder/$crate/public-api.txt"

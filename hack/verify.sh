@@ -10,7 +10,7 @@ fail() {
     failed=1
 }
 
-for manifest in Cargo.toml fuzz/Cargo.toml tools/bench/peers/kube-rs/Cargo.toml; do
+for manifest in Cargo.toml {fuzz,tools/api-list,tools/bench/peers/kube-rs}/Cargo.toml; do
     cargo fmt --all --manifest-path "$manifest" -- --check -l >&2 ||
         fail "the code is not formatted: run 'make fmt'"
 done

@@ -48,15 +48,15 @@ static KIND: Kind = Kind {
 };
 static IMAGE: OperandImage = OperandImage {
     variable: "CACHE_IMAGE",
-    default: "docker.io/library/memcached:1.6-alpine",
+    default: "docker.io/library/redis:8-alpine",
 };
 static DEFAULTS: WorkloadDefaults = WorkloadDefaults {
-    port: 11211,
+    port: 6379,
     ..WorkloadDefaults::RESTRICTED
 };
 static APPLICATION: Application = Application {
     version: "0.1.0",
-    about: "Memcached servers",
+    about: "Caches of Redis",
     operators: &[&Caches],
     brand: &BRAND,
     legacy: Legacy::NONE,

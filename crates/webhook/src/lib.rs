@@ -9,7 +9,7 @@ mod answer;
 mod body;
 mod conversion;
 pub mod limits;
-pub mod metrics;
+mod metrics;
 pub mod paths;
 mod review;
 mod routes;
