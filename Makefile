@@ -214,8 +214,10 @@ audit: ## Check licences, sources and banned crates of the dependencies, and kno
 verify: ## Fail, with the difference, if a generated file is stale.
 	hack/verify.sh
 
-# Compiles the tests that these arguments of `cargo test` select, their managers, and devcluster.
+# Compiles the tests that these arguments of `cargo test` select, their managers, and devcluster. cargo
+# compiles examples only if it compiles all tests.
 COMPILE_TESTS = cargo build --locked --workspace --bin devcluster && \
+	$(if $(findstring --test cluster,$(TESTFLAGS)),cargo build --locked --workspace --examples &&) \
 	cargo test --locked --workspace --no-run
 # hack/test.sh checks the audit logs at the end.
 COMPILE_AUDIT = $(CARGO_BUILD) --test cluster_audit

@@ -64,12 +64,6 @@ async fn reconcile(
     Ok(Action::await_change())
 }
 
-/// What the controller does after an error: it tries again.
-fn after(_: Arc<Pinger>, error: &kube::Error, _: Arc<(Client, Leadership)>) -> Action {
-    eprintln!("{error}");
-    Action::requeue(Duration::from_secs(5))
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     if std::env::args().any(|argument| argument == "crd") {
@@ -121,8 +115,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let any = watcher::Config::default;
         let controller = Controller::new(Api::<Pinger>::all(client.clone()), any());
         let controller = controller.owns(Api::<Deployment>::all(client.clone()), any());
-        let reconciles = controller.run(reconcile, after, Arc::new((client, leadership)));
-        reconciles.for_each(|_| std::future::ready(())).await;
+        let after_error = |_, _: &_, _| Action::requeue(Duration::from_secs(5));
+        let reconciles = controller.run(reconcile, after_error, Arc::new((client, leadership)));
+        let log = async |result| println!("{result:?}");
+        reconciles.for_each(log).await;
     });
     // Releases the Lease at the end.
     let stop = async { drop(tokio::signal::ctrl_c().await) };

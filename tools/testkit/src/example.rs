@@ -9,16 +9,8 @@ use serde_json::{Value, json};
 
 use crate::{Manager, TestEnv, manager};
 
-/// Returns a command for an example. Builds it, since cargo does not for a selection of tests.
-///
-/// # Panics
-/// If it cannot be built, here and below.
+/// Returns a command for an example, which `make test` builds.
 pub fn example(name: &str) -> Command {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--locked", "--workspace", "--example"]);
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let built = cargo.arg(name).current_dir(root).status();
-    assert!(built.expect("cargo").success());
     let examples = Path::new(manager().get_program()).with_file_name("examples");
     Command::new(examples.join(name))
 }

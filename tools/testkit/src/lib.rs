@@ -22,7 +22,7 @@ mod within;
 
 use std::time::Duration;
 
-pub use devcluster::{AuditEvent as Request, load_factor};
+pub use devcluster::{AuditEvent as Request, StateFolder, load_factor};
 
 pub use self::api::{Answer, ApiServer, Retries};
 pub use self::built::built;

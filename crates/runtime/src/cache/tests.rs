@@ -10,6 +10,7 @@ use crate::cache::store::Store;
 use crate::object::Object;
 use quartet_operator::kinds::BRAND;
 use quartet_operator::kinds::memcached::KIND;
+use quartet_operator::packaging::kinds;
 use quartet_workload::{ChildKind, DEPLOYMENT, SERVICE};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/memory.md");
@@ -127,7 +128,7 @@ fn a_cached_object_takes_the_documented_memory() {
         }),
     );
     let decode = |object: &Value| {
-        let mut child = CachedChild::decode(&BRAND, DEPLOYMENT, object)?;
+        let mut child = CachedChild::decode(&BRAND, &kinds(), DEPLOYMENT, object)?;
         // Not counted: only the Deployment of an older operator keeps a selector of its own.
         if let quartet_workload::ChildState::Workload(workload) = &mut child.state {
             workload.preserved_selector = None;
@@ -140,7 +141,7 @@ fn a_cached_object_takes_the_documented_memory() {
         SERVICE,
         json!({"spec": {"type": "ClusterIP"}, "status": {}}),
     );
-    let decode = |object: &Value| CachedChild::decode(&BRAND, SERVICE, object);
+    let decode = |object: &Value| CachedChild::decode(&BRAND, &kinds(), SERVICE, object);
     let service = ("a Service", bytes(decode, service));
 
     let pod = json!({

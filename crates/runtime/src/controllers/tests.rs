@@ -11,11 +11,13 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cache::cached::CachedChild;
 use crate::cache::decode::Received;
 use crate::event_handlers::COALESCE;
 use quartet_operator::kinds::BRAND;
 use quartet_operator::kinds::OPERATORS;
 use quartet_operator::kinds::nginx;
+use quartet_operator::packaging::kinds;
 use quartet_workload::DEPLOYMENT;
 
 /// The handlers of all four kinds, with caches filled and queues read by the test.
@@ -30,7 +32,7 @@ impl Scene {
         Scene {
             handlers: EventHandlers {
                 controllers: kinds.map(|kind| QueueHandle::new(kind, &metrics)).collect(),
-                children: Arc::new(Children::new(&BRAND, &owned_by(OPERATORS))),
+                children: Arc::new(Children::new(&BRAND, OPERATORS)),
             },
         }
     }
@@ -129,5 +131,5 @@ fn child(name: &str, owners: &[Value]) -> Value {
 }
 
 fn deployment(object: &Value) -> Arc<CachedChild> {
-    Arc::new(CachedChild::decode(&BRAND, DEPLOYMENT, object).unwrap())
+    Arc::new(CachedChild::decode(&BRAND, &kinds(), DEPLOYMENT, object).unwrap())
 }
