@@ -6,7 +6,11 @@
 set -eu
 
 if [ -n "${AS_RUSTDOC:-}" ]; then
-    RUSTC_BOOTSTRAP=1 exec rustdoc "$@"
+    case $CARGO_PKG_NAME in
+    quartet-operator) exit ;;
+    quartet-*) RUSTC_BOOTSTRAP=1 exec rustdoc "$@" ;;
+    *) exit ;;
+    esac
 fi
 folder=$1
 cd "$(dirname "$0")/.."

@@ -5,10 +5,8 @@ use testkit::{DEADLINE, DEPLOYMENT, Limit, Manager, TestEnv, Webhooks, example, 
 
 #[tokio::test]
 async fn a_greeting_is_a_config_map() {
-    let (greeting, map) = (
-        kind("example.com/v1", "Greeting", "greetings"),
-        kind("v1", "ConfigMap", "configmaps"),
-    );
+    let greeting = kind("example.com/v1", "Greeting", "greetings");
+    let map = kind("v1", "ConfigMap", "configmaps");
     let env = TestEnv::with_example("configmap", |_| ()).await;
     let greeter = env.start_example("configmap", &[]);
     for name in ["world", "moon"] {

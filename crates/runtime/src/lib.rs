@@ -21,9 +21,11 @@ mod repairs;
 mod rights;
 mod state;
 
+#[doc(hidden)]
 pub use cache::stored_version::storage_version_hash;
 pub use clock::Clock;
 pub use controllers::{ControllersError, Options, run};
 pub use metrics::Metrics;
 pub use quartet_http::Leadership;
+pub use reconcile::worker::Fenced;
 pub use rights::rights;

@@ -98,6 +98,7 @@ impl Handlers {
 
     /// The response to `body` at `path`: HTTP status and JSON, or `None` if there is no such endpoint.
     /// Without the network, for fuzzing.
+    #[doc(hidden)]
     pub fn answer(&self, path: &str, body: &[u8]) -> Option<(u16, Vec<u8>)> {
         let mut endpoints = self.endpoints.iter();
         let endpoint = endpoints.find(|endpoint| endpoint.path == path)?;

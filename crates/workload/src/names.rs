@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use quartet_versions::Kind;
 use sha2::{Digest, Sha256};
 
-/// Label that the watches of children select by. Its value, and that of [`PART_OF_LABEL`], is the name of the
+/// Label that the watches of children select by. Its value, and that of `app.kubernetes.io/part-of`, is the name of the
 /// operator.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Label with the program. With [`INSTANCE_LABEL`], it forms the selector.

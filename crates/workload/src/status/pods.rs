@@ -47,7 +47,7 @@ pub(super) fn failing(observed: &Observed) -> Option<Failing> {
 }
 
 /// Time until the status changes without a new observation: a pod that does not start makes the
-/// resource degraded after [`PATIENCE_WITH_PODS`].
+/// resource degraded after a minute.
 pub fn next_change(observed: &Observed) -> Option<Duration> {
     let (_, failure) = longest(observed)?;
     PATIENCE_WITH_PODS
