@@ -98,6 +98,9 @@ KUBECTL ?= $(or $(KUBECTL_BUILT),$(shell command -v kubectl),"$$(hack/build-go.s
 RUSTFMT_KINDS = rustfmt --edition 2024 $(wildcard src/kinds/*.rs)
 # A workspace of its own, because it is not released.
 KUBE_RS_PEER = tools/bench/peers/kube-rs/Cargo.toml
+# All workspaces but that of the manager.
+FORMAT_OTHERS = for manifest in fuzz/Cargo.toml tools/api-list/Cargo.toml $(KUBE_RS_PEER); do \
+	cargo fmt --manifest-path $$manifest $(1) || exit; done
 DEVCLUSTER = $(CARGO_TARGET_DIR)/debug/devcluster
 # --workspace for every build: cargo then compiles each dependency once, with the features of all
 # members, and not again for each member.
@@ -157,6 +160,10 @@ kind: ## Write a new operator, e.g. KIND=Redis GROUP=cache.example.com; PLURAL, 
 	$(MAKE) --no-print-directory manifests
 	UPDATE_GOLDEN=1 cargo test --locked --workspace --lib --test explorer -- tests::workload::golden campaign::writes
 
+.PHONY: public-api
+public-api: ## Write the public API of each library, one item a line: crates/*/public-api.txt.
+	hack/public-api.sh .
+
 .PHONY: generate
 generate: manifests ## Same as manifests. Rust needs no generated DeepCopy code.
 
@@ -164,8 +171,7 @@ generate: manifests ## Same as manifests. Rust needs no generated DeepCopy code.
 fmt: ## Format the code.
 	cargo fmt --all
 	$(RUSTFMT_KINDS)
-	cargo fmt --manifest-path fuzz/Cargo.toml
-	cargo fmt --manifest-path $(KUBE_RS_PEER)
+	$(call FORMAT_OTHERS)
 
 .PHONY: vet
 vet: ## Type-check everything, tests included.
@@ -176,10 +182,11 @@ vet: ## Type-check everything, tests included.
 lint: ## Check formatting, clippy, rustdoc, actionlint and the documentation site; warnings fail.
 	cargo fmt --all --check
 	$(RUSTFMT_KINDS) --check
-	cargo fmt --manifest-path fuzz/Cargo.toml --check
-	cargo fmt --manifest-path $(KUBE_RS_PEER) --check
+	$(call FORMAT_OTHERS,--check)
 	cargo clippy --locked --workspace --all-targets -- --deny warnings
 	cargo clippy --locked --workspace --test cluster_audit -- --deny warnings
+	@# The one feature of the libraries that a user turns off.
+	cargo check --locked --package quartet-manager --no-default-features
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private_intra_doc_links" \
 		cargo doc --locked --workspace --no-deps --lib --document-private-items
 	$(MAKE) --no-print-directory lint-workflows site
@@ -197,8 +204,7 @@ lint-fix: ## Apply the fixes of clippy and rustfmt.
 	cargo clippy --locked --workspace --all-targets --fix --allow-dirty --allow-staged
 	cargo fmt --all
 	$(RUSTFMT_KINDS)
-	cargo fmt --manifest-path fuzz/Cargo.toml
-	cargo fmt --manifest-path $(KUBE_RS_PEER)
+	$(call FORMAT_OTHERS)
 
 .PHONY: audit
 audit: ## Check licences, sources and banned crates of the dependencies, and known vulnerabilities if the database is reachable.
@@ -208,8 +214,10 @@ audit: ## Check licences, sources and banned crates of the dependencies, and kno
 verify: ## Fail, with the difference, if a generated file is stale.
 	hack/verify.sh
 
-# Compiles the tests that these arguments of `cargo test` select, their managers, and devcluster.
+# Compiles the tests that these arguments of `cargo test` select, their managers, and devcluster. cargo
+# compiles examples only if it compiles all tests.
 COMPILE_TESTS = cargo build --locked --workspace --bin devcluster && \
+	$(if $(findstring --test cluster,$(TESTFLAGS)),cargo build --locked --workspace --examples &&) \
 	cargo test --locked --workspace --no-run
 # hack/test.sh checks the audit logs at the end.
 COMPILE_AUDIT = $(CARGO_BUILD) --test cluster_audit

@@ -10,7 +10,7 @@ fail() {
     failed=1
 }
 
-for manifest in Cargo.toml fuzz/Cargo.toml tools/bench/peers/kube-rs/Cargo.toml; do
+for manifest in Cargo.toml {fuzz,tools/api-list,tools/bench/peers/kube-rs}/Cargo.toml; do
     cargo fmt --all --manifest-path "$manifest" -- --check -l >&2 ||
         fail "the code is not formatted: run 'make fmt'"
 done
@@ -47,6 +47,8 @@ compare() {
 compare "$fresh/manifests" 'make manifests'
 "$programs/bench" plot --figures docs/figures --output "$fresh/plots/docs/figures"
 compare "$fresh/plots" 'make plots'
+hack/public-api.sh "$fresh/api"
+compare "$fresh/api" 'make public-api'
 
 for patch in tests/mutants/*.patch; do
     git apply --check "$patch" || fail "$patch does not apply: adapt it to the code, see docs/testing.md"

@@ -5,8 +5,6 @@
 pub const NAMESPACE: &str = "quartet-operator-system";
 /// The Lease of the leader election, in the manager's namespace.
 pub const LEASE: &str = "quartet-operator.example.com";
-/// The annotation of the Lease with the flags of its holder.
-pub const LEASE_FLAGS: &str = "quartet-operator.example.com/flags";
 /// The Service of the webhook server. OLM names it after the Deployment, with the suffix
 /// `-service`; all other installations use the same name.
 pub const WEBHOOK_SERVICE: &str = "quartet-operator-controller-manager-service";
@@ -16,10 +14,6 @@ pub const WEBHOOK_SERVICE_PORT: i32 = 443;
 pub const WEBHOOK_PORT_NAME: &str = "webhook-server";
 /// The ValidatingWebhookConfiguration.
 pub const WEBHOOK_CONFIGURATION: &str = "quartet-operator-validating-webhook-configuration";
-/// The Secret of the webhook certificates that the manager makes.
-pub const WEBHOOK_SECRET: &str = "quartet-operator-webhook-server-cert";
-/// The manager of the fields of that Secret and of the caBundles.
-pub const WEBHOOK_MANAGER: &str = "quartet-operator-webhook";
 /// The ServiceAccount of the manager.
 pub const SERVICE_ACCOUNT: &str = "quartet-operator-controller-manager";
 /// `app.kubernetes.io/name`, and prefix of the names of all objects.
@@ -32,8 +26,6 @@ pub const METRICS_READER: &str = "quartet-operator-metrics-reader";
 pub const METRICS_PORT: u16 = 8443;
 /// Name of the Service port and of the container port.
 pub const METRICS_PORT_NAME: &str = "https";
-/// Prefix of the names of metrics that only this program has.
-pub const METRICS_PREFIX: &str = "quartet_operator";
 /// The manager's Deployment. Without dots: otherwise OLM would create a Service with another name
 /// than it tells the API server.
 pub const DEPLOYMENT: &str = "quartet-operator-controller-manager";

@@ -10,6 +10,7 @@ use quartet_operator::kinds::BRAND;
 use quartet_operator::kinds::OPERATORS;
 use quartet_operator::kinds::memcached::KIND;
 use quartet_operator::legacy::LEGACY;
+use quartet_operator::packaging::kinds;
 use quartet_runtime::cache::cached::{CachedChild, CachedPod, CachedResource};
 use quartet_runtime::cache::decode::Received;
 use quartet_runtime::cache::store::Store;
@@ -32,7 +33,7 @@ pub fn follow(lines: &[&[u8]]) -> Followed {
     let resource = |object: &Value| CachedResource::decode(&KIND, object);
     follow_as(lines, resource, &mut followed);
     for owned in owned_by(OPERATORS) {
-        let child = |object: &Value| CachedChild::decode(&BRAND, owned.kind, object);
+        let child = |object: &Value| CachedChild::decode(&BRAND, &kinds(), owned.kind, object);
         follow_as(lines, child, &mut followed);
     }
     follow_as(

@@ -1,6 +1,9 @@
 //! Custom resources of every kind and version: values within the bounds of their fields, just
 //! outside them, and of wrong types. The bounds are those of the schema, so that a new field is fuzzed at once.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
 use arbitrary::{Result, Unstructured};
 use quartet_operator::kinds::DATA_ANNOTATION;
 use quartet_operator::kinds::OPERATORS;
@@ -51,7 +54,7 @@ pub fn sample(bytes: &mut Unstructured<'_>) -> Result<Sample> {
     let mut object = Map::new();
     object.insert("apiVersion".to_owned(), json!(kind.api_version(version)));
     object.insert("kind".to_owned(), json!(kind.kind));
-    if let Some(spec) = spec(bytes, version)? {
+    if let Some(spec) = spec(bytes, kind, version)? {
         object.insert("spec".to_owned(), spec);
     }
     object.insert("metadata".to_owned(), metadata(bytes, kind)?);
@@ -67,18 +70,28 @@ pub fn sample(bytes: &mut Unstructured<'_>) -> Result<Sample> {
 }
 
 /// Mostly a spec of `version`; or none.
-pub fn spec(bytes: &mut Unstructured<'_>, version: &Version) -> Result<Option<Value>> {
+pub fn spec(bytes: &mut Unstructured<'_>, kind: &Kind, version: &Version) -> Result<Option<Value>> {
+    static SCHEMAS: Mutex<BTreeMap<String, &Value>> = Mutex::new(BTreeMap::new());
+    let name = kind.crd_name() + version.name;
+    let new = || Box::leak(Box::new(kind.spec_of(version))) as &_;
+    let mut schemas = SCHEMAS.lock().expect("no panic");
+    let schema: &Value = schemas.entry(name).or_insert_with(new);
+    drop(schemas);
     Ok(match bytes.int_in_range(0..=15)? {
-        0..=6 => Some(shaped(bytes, &version.spec, Care::Kept)?),
-        7..=13 => Some(shaped(bytes, &version.spec, Care::Loose)?),
+        0..=6 => Some(shaped(bytes, schema, Care::Kept)?),
+        7..=13 => Some(shaped(bytes, schema, Care::Loose)?),
         14 => Some(json::any(bytes)?),
         _ => None,
     })
 }
 
 /// Replaces, adds or removes a field of `object`'s spec.
-pub fn edit(bytes: &mut Unstructured<'_>, version: &Version, object: &mut Value) -> Result<()> {
-    let fresh = spec(bytes, version)?;
+pub fn edit(
+    bytes: &mut Unstructured<'_>,
+    (kind, version): (&Kind, &Version),
+    object: &mut Value,
+) -> Result<()> {
+    let fresh = spec(bytes, kind, version)?;
     match (object.get_mut("spec"), fresh) {
         (Some(Value::Object(spec)), Some(Value::Object(fresh))) if !fresh.is_empty() => {
             let names: Vec<&String> = fresh.keys().collect();
@@ -139,7 +152,7 @@ fn conversion_data(bytes: &mut Unstructured<'_>, kind: &Kind) -> Result<String> 
         if bytes.ratio(1, 2)? {
             continue;
         }
-        if let Some(spec) = spec(bytes, version)? {
+        if let Some(spec) = spec(bytes, kind, version)? {
             data.insert(version.name.to_owned(), spec);
         }
     }

@@ -41,7 +41,7 @@ pub fn admission(bytes: &mut Unstructured<'_>) -> Result<(Value, Sample)> {
         3 => json::any(bytes)?,
         _ => {
             let mut old = sample.object.clone();
-            resources::edit(bytes, sample.version, &mut old)?;
+            resources::edit(bytes, (sample.kind, sample.version), &mut old)?;
             old
         }
     };

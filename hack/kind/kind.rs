@@ -54,9 +54,8 @@ pub static KIND: Kind = Kind {
     input: "how many",
     output: "pods of one image",
     field_manager: "quartet-operator-{kind}",
-    spoke: Version::new::<v1alpha1::{Kind}>("v1alpha1", || KIND.spec_of(&KIND.spoke))
-        .counted_by(&["size"]),
-    hub: Version::new::<v1::{Kind}>("v1", || KIND.spec_of(&KIND.hub)),
+    spoke: Version::new::<v1alpha1::{Kind}>("v1alpha1").counted_by(&["size"]),
+    hub: Version::new::<v1::{Kind}>("v1").counted_by(&["replicas"]),
     field_mappings: &[FieldMapping::new(&["size"], &["replicas"])],
 };
 

@@ -110,10 +110,10 @@ pub static KIND: Kind = Kind {
     input: "an image, QPS per pod and total target QPS",
     output: "the number of pods for that load, behind a NodePort Service",
     field_manager: "quartet-operator-elasticweb",
-    spoke: Version::new::<v1::ElasticWeb>("v1", || KIND.spec_of(&KIND.spoke))
+    spoke: Version::new::<v1::ElasticWeb>("v1")
         .sized_by_qps(&["totalQPS"], &["singlePodsQPS"])
         .with_service(ServiceName::Needed),
-    hub: Version::new::<v2::ElasticWeb>("v2", || KIND.spec_of(&KIND.hub))
+    hub: Version::new::<v2::ElasticWeb>("v2")
         .sized_by_qps(&["capacity", "targetQPS"], &["capacity", "perPodQPS"])
         .with_service(ServiceName::Needed),
     field_mappings: &[

@@ -63,9 +63,10 @@ pub static KIND: Kind = Kind {
     input: "how many",
     output: "web servers with a welcome page",
     field_manager: "quartet-operator-helloworld",
-    spoke: Version::new::<v1alpha1::HelloWorld>("v1alpha1", || KIND.spec_of(&KIND.spoke))
-        .counted_by(&["size"]),
-    hub: Version::new::<v1::HelloWorld>("v1", || KIND.spec_of(&KIND.hub)).with_optional_service(),
+    spoke: Version::new::<v1alpha1::HelloWorld>("v1alpha1").counted_by(&["size"]),
+    hub: Version::new::<v1::HelloWorld>("v1")
+        .counted_by(&["replicas"])
+        .with_optional_service(),
     field_mappings: &[FieldMapping::new(&["size"], &["replicas"])],
 };
 

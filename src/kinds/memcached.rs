@@ -83,14 +83,13 @@ pub static KIND: Kind = Kind {
     input: "how many servers, how much memory",
     output: "memcached, and an optional headless Service for client-side hashing",
     field_manager: "quartet-operator-memcached",
-    spoke: Version::new::<v1alpha1::Memcached>("v1alpha1", || KIND.spec_of(&KIND.spoke))
-        .counted_by(&["size"]),
-    hub: Version::new::<v1::Memcached>("v1", || KIND.spec_of(&KIND.hub)).with_service(
-        ServiceName::NeededWhen {
+    spoke: Version::new::<v1alpha1::Memcached>("v1alpha1").counted_by(&["size"]),
+    hub: Version::new::<v1::Memcached>("v1")
+        .counted_by(&["replicas"])
+        .with_service(ServiceName::NeededWhen {
             has: "service",
             enabled: Some("enabled"),
-        },
-    ),
+        }),
     field_mappings: &[FieldMapping::new(&["size"], &["replicas"])],
 };
 

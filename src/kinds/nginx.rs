@@ -63,9 +63,10 @@ pub static KIND: Kind = Kind {
     input: "how many",
     output: "nginx as a non-root user, and an optional Service",
     field_manager: "quartet-operator-nginx",
-    spoke: Version::new::<v1alpha1::Nginx>("v1alpha1", || KIND.spec_of(&KIND.spoke))
-        .counted_by(&["count"]),
-    hub: Version::new::<v1::Nginx>("v1", || KIND.spec_of(&KIND.hub)).with_optional_service(),
+    spoke: Version::new::<v1alpha1::Nginx>("v1alpha1").counted_by(&["count"]),
+    hub: Version::new::<v1::Nginx>("v1")
+        .counted_by(&["replicas"])
+        .with_optional_service(),
     field_mappings: &[FieldMapping::new(&["count"], &["replicas"])],
 };
 

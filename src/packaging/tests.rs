@@ -14,9 +14,8 @@ use serde_json::{Value, json};
 
 use quartet_packaging::{Error, Files, Generator, Release, sample_file};
 
-use crate::names::{
-    NAMESPACE, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT,
-};
+use crate::APPLICATION;
+use crate::names::{NAMESPACE, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT};
 
 use super::{both_versions, kinds, original_only, project, sample, transition};
 
@@ -58,8 +57,8 @@ fn the_rights_of_self_managed_certificates_name_what_the_manager_writes() {
     let kinds = kinds().into_iter();
     let crds = kinds.map(|kind| ("registration", kind.crd_name()));
     let others = [
-        ("registration", WEBHOOK_CONFIGURATION.to_owned()),
-        ("certificate", WEBHOOK_SECRET.to_owned()),
+        ("registration", APPLICATION.webhook_configuration()),
+        ("certificate", APPLICATION.webhook_secret()),
     ];
     for (role, name) in crds.chain(others) {
         let path = format!("config/rbac-self-managed/webhook_{role}_role.yaml");

@@ -163,7 +163,7 @@ impl TestEnv {
             service: "webhook".to_owned(),
             registered: registered([self.crd_name()], &self.name),
             managed_by: "the-test",
-            field_manager: "the-test-webhook",
+            field_manager: "the-test-webhook".to_owned(),
         };
         let (resolver, run) = self_managed(options, client, Metrics::default());
         Replica {

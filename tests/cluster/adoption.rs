@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::changes;
-use crate::original_operators::{self, assert_adopted, owned, resource_and_children};
+use testkit::original_operators::{self, assert_adopted, owned, resource_and_children};
 use testkit::{
     DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, POD, SERVICE, TestEnv, is_ready,
 };

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::original_operators::assert_adopted;
 use crate::webhooks;
+use testkit::original_operators::assert_adopted;
 use testkit::{
     DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, TestEnv,
     condition,

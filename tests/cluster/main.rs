@@ -9,6 +9,7 @@ mod definitions;
 mod drift;
 mod elasticweb;
 mod events;
+mod examples;
 mod features;
 mod field_conflicts;
 mod flux;
@@ -19,14 +20,10 @@ mod metrics;
 mod model;
 mod monitoring;
 mod neighbours;
-#[path = "../support/original_operators.rs"]
-mod original_operators;
 mod outage;
 mod ownership;
 mod pacing;
 mod pod_failures;
-#[path = "../support/private.rs"]
-mod private;
 mod process;
 mod rights;
 mod services;

@@ -9,8 +9,6 @@ use std::sync::Arc;
 use devcluster::Cluster;
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::private;
-
 /// For outages, and for changes of the CRDs that serve the spoke versions.
 pub(crate) static OUTAGES: Shared = Shared::for_tests(3);
 
@@ -44,7 +42,7 @@ impl Shared {
         let mut state = self.0.lock().await;
         let cluster = match state.cluster.clone() {
             Some(cluster) => cluster,
-            None => private::cluster().await.cluster,
+            None => testkit::private_cluster().await.cluster,
         };
         state.cluster = Some(Arc::clone(&cluster));
         Turn { cluster, state }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::node::{NAMESPACE, Node};
 use crate::operands;
-use crate::original_operators::assert_adopted;
 use crate::predecessors::{Asked, NODE, World, pods};
 use crate::shell::Shell;
 use crate::uninstall::{self, Before};
+use testkit::original_operators::assert_adopted;
 
 /// Installation from one file; then back to the original operators, and forth again.
 pub(crate) fn by_one_file(node: &Node) {

@@ -23,8 +23,6 @@ mod next;
 mod node;
 mod olm_v1;
 mod operands;
-#[path = "../support/original_operators.rs"]
-mod original_operators;
 mod plain;
 mod predecessors;
 mod recovery;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::operands;
-use crate::original_operators::{self, owned, resource_and_children};
 use crate::shell::Shell;
 use crate::traffic::{Endpoints, Traffic};
+use testkit::original_operators::{self, owned, resource_and_children};
 
 const OLD: [&str; 4] = ["memcached", "nginx", "elasticweb", "helloworld"];
 /// An ElasticWeb whose image listens on 8080, in the namespace `shop`.

@@ -10,7 +10,6 @@ use tokio::task::JoinSet;
 
 use crate::fixture::Fixture;
 use crate::oracles::{self, Violation, violation};
-use crate::private;
 use crate::scenarios::{self, Scenario};
 
 /// The most concurrent scenarios.
@@ -64,7 +63,7 @@ async fn one(scenario: Scenario, seats: Arc<Semaphore>, hold: Duration) -> Vec<V
     let seat = seats.acquire().await.expect("never closed");
     let name = scenario.fault.to_lowercase();
     let (env, private, hold) = if scenario.is_private {
-        let private = private::cluster().await;
+        let private = testkit::private_cluster().await;
         let env = TestEnv::on(private.cluster.environment(), &name).await;
         env.install_crds().await;
         (env, Some(private), hold.min(PRIVATE_HOLD))

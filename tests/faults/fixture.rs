@@ -9,8 +9,8 @@ use faultproxy::{Proxy, Rule};
 use testkit::{Limit, NAMESPACE, TestEnv};
 
 use crate::oracles::process::Process;
-use crate::private::Private;
 use crate::workload::{self, State};
+use testkit::Private;
 
 /// The interval in which the state is compared with the desired one.
 const POLL: Duration = Duration::from_millis(100);

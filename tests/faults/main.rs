@@ -4,12 +4,8 @@
 #![allow(clippy::disallowed_types)] // the cluster runs in real time
 
 mod campaign;
-#[path = "../support/etcd.rs"]
-mod etcd;
 mod fixture;
 mod oracles;
-#[path = "../support/private.rs"]
-mod private;
 mod rivals;
 mod scenarios;
 mod workload;

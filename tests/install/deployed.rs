@@ -8,7 +8,6 @@ use std::process::Command;
 use devcluster::Cluster;
 use serde_json::Value;
 
-use crate::private;
 use crate::released;
 use crate::rendered::{kubectl, kubectl_in, overlay, repository, scratch, words};
 
@@ -81,7 +80,7 @@ fn tree(folder: &Path) -> Vec<u8> {
 
 #[tokio::test]
 async fn deploy_is_idempotent_undeploy_removes_all_and_a_release_keeps_what_it_must() {
-    let private = private::cluster().await;
+    let private = testkit::private_cluster().await;
     deploy_and_undeploy(&private.cluster);
     released::of_teams(&private).await;
 }

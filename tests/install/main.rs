@@ -8,8 +8,6 @@ mod chart;
 mod deployed;
 mod graph;
 mod helm;
-#[path = "../support/private.rs"]
-mod private;
 mod released;
 mod rendered;
 mod rights;

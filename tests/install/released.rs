@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use testkit::{DEADLINE, Limit, Manager};
 
 use crate::helm::{answer, helm, value_file};
-use crate::private::Private;
 use crate::rendered::{kubectl_in, repository, scratch};
+use testkit::Private;
 
 const NAMESPACE: &str = "quartet-operator-system";
 const CRD: &str = "memcacheds.cache.example.com";

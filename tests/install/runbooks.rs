@@ -9,7 +9,6 @@ use pulldown_cmark::{Event, Parser};
 use serde_json::{Value, json};
 use testkit::{DEADLINE, Limit, bash_line};
 
-use crate::private;
 use crate::rendered::repository;
 
 const NAMESPACE: &str = "quartet-operator-system";
@@ -93,7 +92,7 @@ impl Shell {
 
 #[tokio::test]
 async fn every_command_of_the_runbooks_works() {
-    let private = private::cluster().await;
+    let private = testkit::private_cluster().await;
     let shell = Shell {
         environment: private.cluster.environment(),
     };

@@ -101,8 +101,8 @@ async fn an_emptied_object_map_or_list_is_as_an_empty_one_of_a_new_resource() {
     for operator in OPERATORS.iter().copied() {
         let kind = operator.kind();
         let base = packaging::sample(kind, &kind.hub).expect("a sample")["spec"].take();
-        let mut found = Vec::new();
-        containers(&[], &kind.hub.spec, &mut found);
+        let (schema, mut found) = (kind.spec_of(&kind.hub), Vec::new());
+        containers(&[], &schema, &mut found);
         // The spec itself has no default, since an object that was stored without one must not get pods, so
         // the API server rejects an emptied one.
         found.retain(|container| !container.path.is_empty());
@@ -175,7 +175,7 @@ async fn an_emptied_object_map_or_list_is_as_an_empty_one_of_a_new_resource() {
         // Both have a Service. To CEL, null is absent: the webhook checks the name.
         for service in [json!({}), json!(null)] {
             let spec = with(base.clone(), &["service".to_owned()], &service);
-            let schema = &kind.hub.spec["properties"]["service"];
+            let schema = &schema["properties"]["service"];
             if schema["nullable"] != true || !kind.hub.service_name.is_needed(&spec) {
                 continue;
             }

@@ -6,8 +6,6 @@ mod annotations;
 mod both;
 mod emptied;
 mod environment;
-#[path = "../support/etcd.rs"]
-mod etcd;
 mod finalizers;
 mod full_annotations;
 mod many;

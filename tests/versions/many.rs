@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use testkit::load_factor;
 
 use crate::environment::{Form, TestEnv, collection, object};
-use crate::etcd::Etcd;
+use testkit::Etcd;
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const OBJECTS: usize = 10_000;

@@ -144,17 +144,17 @@ fn with_numbers(schema: &Value, field: &str, path: &[&str], cases: &mut Vec<Case
     }
 }
 
-fn cases(version: &Version) -> Vec<Case> {
-    let mut cases = Vec::new();
+fn cases(kind: &Kind, version: &Version) -> Vec<Case> {
+    let (schema, mut cases) = (kind.spec_of(version), Vec::new());
     with_texts(&mut cases);
     with_tolerations(&mut cases);
     with_resources(&mut cases);
     // A field of another version is dropped.
     cases.retain(|(_, patch)| {
         let mut fields = patch.as_object().expect("fields").keys();
-        fields.all(|field| version.spec["properties"].get(field).is_some())
+        fields.all(|field| schema["properties"].get(field).is_some())
     });
-    with_numbers(&version.spec, "spec", &[], &mut cases);
+    with_numbers(&schema, "spec", &[], &mut cases);
     cases
 }
 
@@ -239,7 +239,7 @@ async fn what_the_api_server_refuses_in_a_child_it_refuses_in_the_resource() {
     let (mut tried, mut refused, mut problems) = (0, 0, Vec::new());
     for operator in OPERATORS.iter().copied() {
         for version in [&operator.kind().spoke, &operator.kind().hub] {
-            let cases = cases(version);
+            let cases = cases(operator.kind(), version);
             let answers = stream::iter(&cases).map(|case| wrong(env, operator, version, case));
             let answers: Vec<_> = answers.buffer_unordered(8).collect().await;
             tried += answers.len();

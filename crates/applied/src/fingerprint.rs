@@ -219,7 +219,7 @@ fn is_of_item(entry: &str, index: usize, item: &Value) -> bool {
 }
 
 /// The entry of `owned` for this item of a list, and the owned fields of the item.
-pub fn entry_of_item<'a>(
+pub(crate) fn entry_of_item<'a>(
     owned: &'a Map<String, Value>,
     index: usize,
     item: &Value,

@@ -20,6 +20,8 @@ mod tests;
 
 pub use directory::{Files, directory};
 pub use objects::{ObjectRef, registered};
-pub use pair::{ServingPair, Validity};
+#[doc(hidden)]
+pub use pair::ServingPair;
+pub use pair::Validity;
 pub use resolver::{Metrics, Resolver, Source, in_memory};
 pub use self_managed::{SelfManaged, self_managed};

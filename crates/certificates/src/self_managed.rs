@@ -48,7 +48,7 @@ pub struct SelfManaged {
     /// The label `app.kubernetes.io/managed-by` of the Secret.
     pub managed_by: &'static str,
     /// The field manager of all writes.
-    pub field_manager: &'static str,
+    pub field_manager: String,
 }
 
 /// Serves the pair of a Secret that all replicas share, renews it, and keeps its authority in the

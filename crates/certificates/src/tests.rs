@@ -162,6 +162,6 @@ pub(crate) fn options() -> SelfManaged {
         service: "the-service".to_owned(),
         registered: registered(["things.example.com".to_owned()], CONFIGURATION),
         managed_by: "the-manager",
-        field_manager: "the-field-manager",
+        field_manager: "the-field-manager".to_owned(),
     }
 }

@@ -19,6 +19,7 @@ pub struct RequestError {
 }
 
 /// What happened to a request.
+#[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
     /// The API server answered with an error. Its details have the `Retry-After`.

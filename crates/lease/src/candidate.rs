@@ -18,7 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Moment;
-pub use messages::{Change, Lease, Loss, Next, Record, Reply, Request};
+pub use messages::Loss;
+pub(crate) use messages::{Change, Lease, Next, Record, Reply, Request};
 
 /// client-go's `JitterFactor`: the upper bound of a standby's wait, in retry periods.
 const JITTER: f64 = 1.2;
@@ -76,7 +77,7 @@ struct Sent {
 
 /// One process that wants to lead.
 #[derive(Debug, Clone, Hash)]
-pub struct Candidate {
+pub(crate) struct Candidate {
     identity: Arc<str>,
     timing: Timing,
     /// From 0 to 1, anew at each call.
@@ -103,7 +104,12 @@ pub struct Candidate {
 
 impl Candidate {
     /// A standby without a known lease. `identity` is unique among all processes, at all times.
-    pub fn new(identity: Arc<str>, timing: Timing, jitter: fn() -> f64, now: Moment) -> Self {
+    pub(crate) fn new(
+        identity: Arc<str>,
+        timing: Timing,
+        jitter: fn() -> f64,
+        now: Moment,
+    ) -> Self {
         Candidate {
             identity,
             timing,
@@ -124,12 +130,12 @@ impl Candidate {
     }
 
     /// When no write of this process may start any more; `None` if it does not lead.
-    pub fn leads_until(&self) -> Option<Moment> {
+    pub(crate) fn leads_until(&self) -> Option<Moment> {
         self.deadline().filter(|_| !self.is_resigning)
     }
 
     /// The known holder of the lease; empty if there is none.
-    pub fn holder(&self) -> &str {
+    pub(crate) fn holder(&self) -> &str {
         match &self.known {
             Known::Lease { lease, .. } => &lease.record.holder,
             _ => "",
@@ -137,17 +143,17 @@ impl Candidate {
     }
 
     /// Whether it held the lease and released it.
-    pub fn has_released(&self) -> bool {
+    pub(crate) fn has_released(&self) -> bool {
         self.has_released
     }
 
     /// The known version of the lease.
-    pub fn version(&self) -> u64 {
+    pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
     /// An event of the watch. Known versions are ignored.
-    pub fn observe(&mut self, now: Moment, lease: Lease) {
+    pub(crate) fn observe(&mut self, now: Moment, lease: Lease) {
         self.expire(now);
         if lease.version > self.version {
             self.learn(now, lease);
@@ -155,18 +161,18 @@ impl Candidate {
     }
 
     /// The watch reports that there is no lease: it was deleted, or is not in a list. It is read again.
-    pub fn doubt(&mut self) {
+    pub(crate) fn doubt(&mut self) {
         self.is_unsure = true;
     }
 
     /// Releases the lease if it is held, and ends. No write may be in progress.
-    pub fn resign(&mut self, now: Moment) {
+    pub(crate) fn resign(&mut self, now: Moment) {
         self.is_resigning = true;
         self.paused_until = now;
     }
 
     /// The reply to the last request.
-    pub fn replied(&mut self, now: Moment, reply: Reply) {
+    pub(crate) fn replied(&mut self, now: Moment, reply: Reply) {
         self.expire(now);
         let Some(Sent { request, at }) = self.in_flight.take() else {
             return;
@@ -186,7 +192,7 @@ impl Candidate {
     }
 
     /// The next action. Call it again after each input.
-    pub fn next(&mut self, now: Moment) -> Next {
+    pub(crate) fn next(&mut self, now: Moment) -> Next {
         self.expire(now);
         match &self.role {
             Role::Done => return Next::Done,

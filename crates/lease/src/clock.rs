@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// A time on this machine, since its start. It cannot be compared with times of other machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(pub Duration);
+pub(crate) struct Moment(pub Duration);
 
 /// `CLOCK_MONOTONIC`, by which tokio's timers go, stands still on Linux while the machine is
 /// suspended; elsewhere it does not.
@@ -18,7 +18,7 @@ const CLOCK: ClockId = ClockId::Monotonic;
 
 impl Moment {
     /// The current time.
-    pub fn now() -> Self {
+    pub(crate) fn now() -> Self {
         let time = clock_gettime(CLOCK);
         let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
         let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or_default();
@@ -26,7 +26,7 @@ impl Moment {
     }
 
     /// The time from `earlier` to this moment; zero if that is not earlier.
-    pub fn since(self, earlier: Moment) -> Duration {
+    pub(crate) fn since(self, earlier: Moment) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 }

@@ -4,7 +4,7 @@
     warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 
-pub mod candidate;
+mod candidate;
 mod clock;
 mod driver;
 mod fence;
@@ -16,9 +16,10 @@ mod tests;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
-pub use clock::Moment;
+pub use candidate::{Loss, TIMING, Timing};
 pub use driver::Election;
 pub use lease::LeaseLock;
+pub use quartet_http::Leadership;
 
 /// The host name, which in a cluster is the name of the pod, and random digits: a restarted process
 /// is another candidate.

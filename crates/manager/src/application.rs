@@ -4,10 +4,12 @@ use quartet_versions::Brand;
 use quartet_workload::{Legacy, Operator};
 
 /// The operators, and the names of the application in the cluster and in logs, metrics and traces.
+///
+/// The name of the brand is the user agent of requests and `service.name` of traces. It begins the names of objects
+/// and, with `_` for `-`, of metrics that only this application has. The Lease of the leader election has the domain
+/// of the brand as its name.
 #[derive(Debug)]
 pub struct Application {
-    /// The user agent of requests, `service.name` of traces, and prefix of field managers.
-    pub name: &'static str,
     /// Its version.
     pub version: &'static str,
     /// The first line of `--help`.
@@ -18,20 +20,36 @@ pub struct Application {
     pub brand: &'static Brand,
     /// What it takes over from older operators.
     pub legacy: Legacy,
-    /// Prefix of the names of metrics that only this application has.
-    pub metrics_prefix: &'static str,
-    /// The namespace of the Secret with the webhook certificate, if the manager runs in no pod.
-    pub namespace: &'static str,
-    /// The name of that Secret.
-    pub webhook_secret: &'static str,
-    /// The manager of the fields of that Secret and of the caBundles.
-    pub webhook_manager: &'static str,
-    /// The Service of the webhook server.
-    pub webhook_service: &'static str,
+}
+
+impl Application {
+    /// The namespace of the Secret below, if the manager runs in no pod: as in a kubebuilder scaffold.
+    pub fn namespace(&self) -> String {
+        self.named("system")
+    }
+
+    /// The Secret with the webhook certificates that the manager issues.
+    pub fn webhook_secret(&self) -> String {
+        self.named("webhook-server-cert")
+    }
+
+    /// The Service of the webhook server, as OLM names it.
+    pub fn webhook_service(&self) -> String {
+        self.named("controller-manager-service")
+    }
+
     /// The ValidatingWebhookConfiguration.
-    pub webhook_configuration: &'static str,
-    /// The Lease of the leader election.
-    pub lease: &'static str,
-    /// The annotation of the Lease with the flags of its holder.
-    pub lease_flags: &'static str,
+    pub fn webhook_configuration(&self) -> String {
+        self.named("validating-webhook-configuration")
+    }
+
+    /// The name of the application, `-` and `suffix`.
+    pub(crate) fn named(&self, suffix: &str) -> String {
+        format!("{}-{suffix}", self.brand.name)
+    }
+
+    /// Prefix of the names of metrics that only this application has.
+    pub(crate) fn metrics_prefix(&self) -> String {
+        self.brand.name.replace('-', "_")
+    }
 }

@@ -58,7 +58,7 @@ impl Cluster {
         config.reset_reader_on_write = true;
         config.default_retry = false;
         config.proxy_url = None;
-        let agent = format!("{}/{}", application.name, application.version);
+        let agent = format!("{}/{}", application.brand.name, application.version);
         let agent = HeaderValue::try_from(agent).ok();
         config
             .headers

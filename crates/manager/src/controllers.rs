@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
-use quartet_lease::{Election, LeaseLock, candidate, identity};
+use quartet_lease::{Election, LeaseLock, TIMING, identity};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -44,15 +44,15 @@ pub(super) fn election(
     let lock = LeaseLock {
         client: cluster.client.clone(),
         namespace: namespace.clone(),
-        name: application.lease.to_owned(),
-        field_manager: format!("{}-leader-election", application.name),
+        name: application.brand.domain.to_owned(),
+        field_manager: application.named("leader-election"),
         identity: identity(),
-        timing: candidate::TIMING,
+        timing: TIMING,
         flags: format!(
             "--controllers={:?} --watch-namespace={:?}",
             config.operators, config.namespaces
         ),
-        flags_annotation: application.lease_flags,
+        flags_annotation: application.brand.lease_flags,
     };
     Ok(Some(Election::new(lock, registry)))
 }
@@ -77,7 +77,7 @@ pub(super) fn run(
         workers: config.max_concurrent_reconciles.into(),
         max_concurrent_rollouts: config.max_concurrent_rollouts.into(),
         namespaces: config.namespaces.clone(),
-        metrics: Arc::new(Metrics::register(registry, application.metrics_prefix)),
+        metrics: Arc::new(Metrics::register(registry, &application.metrics_prefix())),
         clock: Arc::new(Timestamp::now),
         leadership: leadership.unwrap_or_else(Leadership::sole),
     };

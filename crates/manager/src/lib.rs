@@ -13,9 +13,12 @@ mod health;
 mod limits;
 mod metrics;
 mod migration;
+#[cfg(not(feature = "traces"))]
+mod no_traces;
 mod requests;
 mod stop;
 mod telemetry;
+#[cfg(feature = "traces")]
 mod traces;
 mod version_check;
 mod webhooks;
@@ -32,6 +35,8 @@ pub use application::Application;
 use cluster::Cluster;
 use config::{Command, Config};
 use limits::{COMPUTATIONS, HEALTH};
+#[cfg(not(feature = "traces"))]
+use no_traces as traces;
 use quartet_certificates as certificates;
 use quartet_http::error_report;
 use stop::{Process, plain};

@@ -45,7 +45,7 @@ pub(super) fn registry(application: &Application) -> Registry {
         ("os", std::env::consts::OS),
         ("arch", std::env::consts::ARCH),
     ]);
-    let name = format!("{}_build", application.metrics_prefix);
+    let name = format!("{}_build", application.metrics_prefix());
     registry.register(name, "The build that is running", build);
     let start = Timestamp::now().as_millisecond() as f64 / 1000.0;
     registry.register(
@@ -101,7 +101,7 @@ pub(super) fn start(
     group: &mut Group,
 ) -> Result<(), RunError> {
     let source = config.metrics_secure.then(|| {
-        let metrics = reads.of("metrics", application.metrics_prefix, &mut registry);
+        let metrics = reads.of("metrics", &application.metrics_prefix(), &mut registry);
         match config.metrics_files() {
             Some(files) => directory(files, metrics),
             None => in_memory(

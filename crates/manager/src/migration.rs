@@ -60,7 +60,7 @@ pub(crate) async fn run(
             options,
             kind: operator.kind(),
             name: operator.kind().crd_name(),
-            manager: PatchParams::apply(&format!("{}-migrate-storage", application.name)),
+            manager: PatchParams::apply(&application.named("migrate-storage")),
         };
         let name = &migration.name;
         match migration.migrate().await {
@@ -269,7 +269,8 @@ fn stored_versions(kind: &Kind, crd: &CustomResourceDefinition) -> Result<Vec<St
 fn original_managers(kind: &Kind, object: &ObjectMeta) -> Vec<String> {
     let original = Some(kind.api_version(&kind.spoke));
     let entries = object.managed_fields.iter().flatten();
-    let entries = entries.filter(|entry| entry.api_version == original);
+    let has_two = kind.spoke.name != kind.hub.name;
+    let entries = entries.filter(|entry| has_two && entry.api_version == original);
     let named = entries.map(|entry| {
         let manager = entry.manager.as_deref().unwrap_or_default();
         format!(

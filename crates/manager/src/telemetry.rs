@@ -4,7 +4,6 @@
 use std::io::{self, IsTerminal as _};
 use std::panic;
 
-use opentelemetry_sdk::trace::SdkTracer;
 use quartet_http::TRACES;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,8 +16,8 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, Registry, fmt};
 
-use super::traces::Traces;
-use super::{Application, RunError};
+use super::traces::{Tracer, Traces};
+use super::{Application, RunError, traces};
 use crate::config::{Config, LogFormat};
 
 /// Changes the log level at run time.
@@ -41,7 +40,7 @@ pub(super) fn start(
     let prepare = || Traces::prepare(application, runtime);
     let traces = dispatcher::with_default(&lines_only, prepare);
     let tracer = match &traces {
-        Ok(Some(traces)) => Some(traces.tracer(application.name)),
+        Ok(Some(traces)) => Some(traces.tracer(application.brand.name)),
         _ => None,
     };
     let (filter, control) = reload::Layer::new(filter(level));
@@ -71,17 +70,12 @@ fn lines(
 }
 
 /// Log lines, and traces if there is a `tracer`: of the spans of these crates, and of the events within them.
-fn subscriber(lines: impl Layer<Registry> + Send + Sync, tracer: Option<SdkTracer>) -> Dispatch {
+fn subscriber(lines: impl Layer<Registry> + Send + Sync, tracer: Option<Tracer>) -> Dispatch {
     let lines = Registry::default().with(lines);
     let Some(tracer) = tracer else {
         return lines.into();
     };
-    let spans = tracing_opentelemetry::layer()
-        .with_tracer(tracer)
-        .with_location(false)
-        .with_target(false)
-        .with_threads(false)
-        .with_tracked_inactivity(false);
+    let spans = traces::layer(tracer);
     let traced = [TRACES, "quartet_"].map(|target| (target, LevelFilter::INFO));
     lines
         .with(spans.with_filter(Targets::new().with_targets(traced)))
@@ -150,7 +144,7 @@ mod tests {
                 _ => info_span!(target: "kube_client", "HTTP").metadata(),
             })
         };
-        let is_never_made = |target: &str, tracer: Option<SdkTracer>| {
+        let is_never_made = |target: &str, tracer: Option<Tracer>| {
             let metadata = made(target).expect("a plain registry wants all spans");
             let lines = fmt::layer().with_filter(filter(LevelFilter::OFF));
             let subscriber = subscriber(lines, tracer);

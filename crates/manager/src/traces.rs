@@ -16,10 +16,14 @@ use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{SpanExporter, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
-use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+pub(super) use opentelemetry_sdk::trace::SdkTracer as Tracer;
+use opentelemetry_sdk::trace::SdkTracerProvider;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tracing::Subscriber;
+use tracing_subscriber::Layer;
+use tracing_subscriber::registry::LookupSpan;
 
 use super::{Application, RunError};
 
@@ -64,7 +68,7 @@ impl Traces {
     }
 
     /// The tracer of this process.
-    pub(super) fn tracer(&self, name: &'static str) -> SdkTracer {
+    pub(super) fn tracer(&self, name: &'static str) -> Tracer {
         self.provider.tracer(name)
     }
 
@@ -82,6 +86,16 @@ impl Traces {
     }
 }
 
+/// The spans of `tracing` as those of `tracer`.
+pub(super) fn layer<S: Subscriber + for<'s> LookupSpan<'s>>(tracer: Tracer) -> impl Layer<S> {
+    tracing_opentelemetry::layer()
+        .with_tracer(tracer)
+        .with_location(false)
+        .with_target(false)
+        .with_threads(false)
+        .with_tracked_inactivity(false)
+}
+
 /// The value of `OTEL_EXPORTER_OTLP_TRACES_` and `name`, or else of the variable without `TRACES_`. An empty
 /// one counts as unset.
 fn variable(name: &str) -> Option<String> {
@@ -94,7 +108,7 @@ fn variable(name: &str) -> Option<String> {
 /// The attributes of this process. Those of the environment take precedence.
 fn resource(application: &Application) -> Resource {
     let resource = Resource::builder_empty()
-        .with_service_name(application.name)
+        .with_service_name(application.brand.name)
         .with_attribute(KeyValue::new("service.version", application.version))
         .with_detector(Box::new(TelemetryResourceDetector))
         .with_detector(Box::new(EnvResourceDetector::new()));

@@ -39,20 +39,21 @@ pub(super) fn start(
     // All kinds, whichever controllers run: stored objects of all kinds must be readable.
     let kinds = application.operators.iter().map(|operator| operator.kind());
     let kinds: Vec<_> = kinds.collect();
-    let metrics = Metrics::register(registry, application.metrics_prefix);
-    let of_certificate = reads.of("webhook", application.metrics_prefix, registry);
+    let prefix = application.metrics_prefix();
+    let metrics = Metrics::register(registry, &prefix);
+    let of_certificate = reads.of("webhook", &prefix, registry);
     let (resolver, run) = match config.cert_mode {
         CertMode::Directory => directory(config.webhook_files(), of_certificate),
         CertMode::SelfManaged => {
-            let namespace = cluster.pod_namespace.as_deref();
+            let namespace = cluster.pod_namespace.clone();
             let crds = kinds.iter().map(|kind| kind.crd_name());
             let options = SelfManaged {
-                namespace: namespace.unwrap_or(application.namespace).to_owned(),
-                secret: application.webhook_secret.to_owned(),
-                service: application.webhook_service.to_owned(),
-                registered: registered(crds, application.webhook_configuration),
-                managed_by: application.name,
-                field_manager: application.webhook_manager,
+                namespace: namespace.unwrap_or_else(|| application.namespace()),
+                secret: application.webhook_secret(),
+                service: application.webhook_service(),
+                registered: registered(crds, &application.webhook_configuration()),
+                managed_by: application.brand.name,
+                field_manager: application.named("webhook"),
             };
             self_managed(options, cluster.client.clone(), of_certificate)
         }

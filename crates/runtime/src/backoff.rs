@@ -9,11 +9,11 @@ use quartet_http::exponential;
 
 /// The first delay of an object: `DefaultTypedItemBasedRateLimiter` and
 /// `DefaultTypedControllerRateLimiter` of client-go, `util/workqueue/default_rate_limiters.go`.
-pub const BASE_DELAY: Duration = Duration::from_millis(5);
+pub(crate) const BASE_DELAY: Duration = Duration::from_millis(5);
 
 /// The longest delay of an object. client-go waits up to 1000 s; a resolved cause would then be noticed
 /// a quarter of an hour later.
-pub const MAX_DELAY: Duration = Duration::from_secs(60);
+pub(crate) const MAX_DELAY: Duration = Duration::from_secs(60);
 
 /// Consecutive failures per object, and the resulting delay: client-go's
 /// `TypedItemExponentialFailureRateLimiter`.
@@ -21,7 +21,7 @@ pub const MAX_DELAY: Duration = Duration::from_secs(60);
 /// Holds an entry for each object that failed since its last success: at most one per object, if
 /// deleted objects are removed.
 #[derive(Debug)]
-pub struct ObjectBackoff<K> {
+pub(crate) struct ObjectBackoff<K> {
     failures: HashMap<K, u32>,
 }
 
@@ -36,7 +36,7 @@ impl<K> Default for ObjectBackoff<K> {
 impl<K: Eq + Hash> ObjectBackoff<K> {
     /// Counts a failure and returns the delay until the retry: 5 ms · 2^n after n earlier consecutive
     /// failures, at most [`MAX_DELAY`].
-    pub fn next_delay(&mut self, key: K) -> Duration {
+    pub(crate) fn next_delay(&mut self, key: K) -> Duration {
         let failures = self.failures.entry(key).or_default();
         let delay = exponential(BASE_DELAY, *failures, MAX_DELAY);
         *failures = failures.saturating_add(1);
@@ -44,7 +44,7 @@ impl<K: Eq + Hash> ObjectBackoff<K> {
     }
 
     /// Removes the failures of an object after a success or its deletion.
-    pub fn forget(&mut self, key: &K) {
+    pub(crate) fn forget(&mut self, key: &K) {
         self.failures.remove(key);
     }
 }

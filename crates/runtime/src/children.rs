@@ -10,25 +10,29 @@ use crate::cache::cached::{CachedChild, CachedPod, Owner, pod_index};
 use crate::cache::store::Store;
 use crate::object::ObjectKey;
 use quartet_applied::fingerprint::Fingerprint;
-use quartet_versions::Brand;
+use quartet_versions::{Brand, Kind};
 use quartet_workload::{
-    ChildKind, ChildState, ObservedChild, ObservedPod, ObservedWorkload, Owned, Problem, Reason,
+    ChildKind, ChildState, ObservedChild, ObservedPod, ObservedWorkload, Operator, Problem, Reason,
+    owned_by,
 };
 
 /// The caches of children.
 pub(crate) struct Children {
     brand: &'static Brand,
+    kinds: Vec<&'static Kind>,
     /// One per type. A linear search of these few costs less than a map.
     stores: Vec<(ChildKind, Arc<Store<CachedChild>>)>,
     pub(crate) pods: Arc<Store<CachedPod>>,
 }
 
 impl Children {
-    /// Empty caches of these types, for the operators of `brand`.
-    pub(crate) fn new(brand: &'static Brand, owned: &[Owned]) -> Self {
-        let stores = owned.iter().map(|owned| (owned.kind, Arc::default()));
+    /// Empty caches of the types that these operators of `brand` own.
+    pub(crate) fn new(brand: &'static Brand, operators: &[&'static dyn Operator]) -> Self {
+        let owned = owned_by(operators).into_iter();
+        let stores = owned.map(|owned| (owned.kind, Arc::default()));
         Children {
             brand,
+            kinds: operators.iter().map(|operator| operator.kind()).collect(),
             stores: stores.collect(),
             pods: Arc::default(),
         }
@@ -55,6 +59,11 @@ impl Children {
         self.store(kind).map_or(0, |store| store.removals())
     }
 
+    /// The cached form of a child.
+    pub(crate) fn decode(&self, kind: ChildKind, object: &Value) -> Result<CachedChild, String> {
+        CachedChild::decode(self.brand, &self.kinds, kind, object)
+    }
+
     /// Stores the API server's answer to a write in the cache, ahead of the watch event; see
     /// [`Store::put_written`]. Returns the fingerprint of the owned fields; `None` if the answer cannot be
     /// decoded.
@@ -64,7 +73,7 @@ impl Children {
         answer: &Value,
         removals: u64,
     ) -> Option<Fingerprint> {
-        let child = CachedChild::decode(self.brand, kind, answer).ok()?;
+        let child = self.decode(kind, answer).ok()?;
         let fingerprint = child.fingerprint;
         self.store(kind)?.put_written(child, removals);
         fingerprint

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::cache::cached::{CachedChild, CachedPod, CachedResource};
+use crate::cache::cached::{CachedPod, CachedResource};
 use crate::cache::decode::WatchItem;
 use crate::cache::informer::{self, Change, Informer, Synced};
 use crate::cache::store::Store;
@@ -66,6 +66,7 @@ pub struct Options {
 }
 
 /// A part ended before the stop.
+#[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum ControllersError {
     /// It returned or was cancelled.
@@ -89,7 +90,7 @@ pub async fn run(
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), ControllersError> {
     let owned = owned_by(&options.operators);
-    let children = Arc::new(Children::new(options.brand, &owned));
+    let children = Arc::new(Children::new(options.brand, &options.operators));
     let controllers: Vec<QueueHandle> = options
         .operators
         .iter()
@@ -216,7 +217,7 @@ fn watch_children(
     let selector = format!("{MANAGED_BY_LABEL}={}", brand.name);
     let mut synced: Vec<Synced> = Vec::new();
     for &(kind, ref store) in children.stores() {
-        let handlers = Arc::clone(handlers);
+        let (handlers, children) = (Arc::clone(handlers), Arc::clone(children));
         let (client, resource) = (options.client.clone(), resource_of(kind));
         synced.push(inform(
             options,
@@ -224,7 +225,7 @@ fn watch_children(
             Arc::clone(store),
             informer::watch(client, &resource, Some(&selector), namespace),
             informers,
-            move |object| CachedChild::decode(brand, kind, object),
+            move |object| children.decode(kind, object),
             move |change, _| handlers.child_changed(&change),
         ));
     }

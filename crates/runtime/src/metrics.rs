@@ -33,7 +33,7 @@ const RECONCILE_SECONDS: [f64; 40] = [
 
 /// The result of a reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReconcileResult {
+pub(crate) enum ReconcileResult {
     /// Success.
     Success,
     /// Success; reconcile again after a delay.
@@ -144,7 +144,7 @@ impl Metrics {
     /// Creates every series of a controller with the value 0, as controller-runtime does at its start
     /// (`pkg/internal/controller/controller.go`, `initMetrics`): a rate over a series that does not
     /// exist yet misses its first increment.
-    pub fn controller_started(&self, controller: &str, owned: &[Owned], workers: usize) {
+    pub(crate) fn controller_started(&self, controller: &str, owned: &[Owned], workers: usize) {
         for result in RESULTS {
             let with_result = labels([("controller", controller), ("result", result)]);
             self.reconciles.get_or_create_owned(&with_result);
@@ -164,13 +164,18 @@ impl Metrics {
     }
 
     /// Counts a worker as active until the returned guard is dropped, also by a panic.
-    pub fn reconcile_started(&self, controller: &str) -> Counted {
+    pub(crate) fn reconcile_started(&self, controller: &str) -> Counted {
         let labels = labels([("controller", controller)]);
         Counted::new(self.active.get_or_create_owned(&labels))
     }
 
     /// Records the end of a reconcile after `duration`.
-    pub fn reconcile_ended(&self, controller: &str, result: ReconcileResult, duration: Duration) {
+    pub(crate) fn reconcile_ended(
+        &self,
+        controller: &str,
+        result: ReconcileResult,
+        duration: Duration,
+    ) {
         let name = match result {
             ReconcileResult::Success => "success",
             ReconcileResult::RequeueAfter => "requeue_after",

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-pub use self::slots::Priority;
+pub(crate) use self::slots::Priority;
 use self::slots::Slots;
 use crate::backoff::ObjectBackoff;
 use crate::metrics::{Metrics, QueueMetrics};
@@ -30,7 +30,7 @@ use crate::metrics::{Metrics, QueueMetrics};
 const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A work queue of keys, shared by event handlers and workers.
-pub struct Queue<K> {
+pub(crate) struct Queue<K> {
     /// The metrics hold a weak reference, and read the backlog at each scrape.
     shared: Arc<Shared<K>>,
     metrics: QueueMetrics,
@@ -51,7 +51,7 @@ struct State<K> {
 
 impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     /// An empty queue whose metrics carry `name` as labels `name` and `controller`.
-    pub fn new(name: &str, metrics: &Metrics) -> Self {
+    pub(crate) fn new(name: &str, metrics: &Metrics) -> Self {
         let state = State {
             slots: Slots::default(),
             backoff: ObjectBackoff::default(),
@@ -70,25 +70,25 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     }
 
     /// Adds a key that is ready now.
-    pub fn add(&self, key: K, priority: Priority) {
+    pub(crate) fn add(&self, key: K, priority: Priority) {
         self.add_later(key, priority, Duration::ZERO);
     }
 
     /// As [`Queue::add_later`], for workers: a key that was handed out with a low priority keeps it.
-    pub fn add_after(&self, key: K, delay: Duration) {
+    pub(crate) fn add_after(&self, key: K, delay: Duration) {
         self.metrics.retries.inc_by(u64::from(!delay.is_zero()));
         self.shared
             .change(|state, now| state.retry(key, delay, now));
     }
 
     /// Adds a key that is due after `delay`. Keeps an earlier due time.
-    pub fn add_later(&self, key: K, priority: Priority, delay: Duration) {
+    pub(crate) fn add_later(&self, key: K, priority: Priority, delay: Duration) {
         self.shared
             .change(|state, now| state.add(key, priority, delay, now));
     }
 
     /// Adds a key whose reconcile failed, due after its back-off, at the latest after `at_most`.
-    pub fn add_rate_limited(&self, key: K, at_most: Option<Duration>) {
+    pub(crate) fn add_rate_limited(&self, key: K, at_most: Option<Duration>) {
         self.metrics.retries.inc();
         self.shared.change(|state, now| {
             let delay = state.backoff.next_delay(key.clone());
@@ -98,18 +98,18 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     }
 
     /// Resets the back-off of a key after a success.
-    pub fn forget(&self, key: &K) {
+    pub(crate) fn forget(&self, key: &K) {
         self.shared.state.lock().backoff.forget(key);
     }
 
     /// The number of keys that are due and wait for a worker.
-    pub fn ready(&self) -> usize {
+    pub(crate) fn ready(&self) -> usize {
         self.shared.state.lock().slots.available()
     }
 
     /// Removes a key and its back-off: the object was deleted. A worker that has the key finishes and
     /// calls [`Queue::done`] as usual.
-    pub fn remove(&self, key: &K) {
+    pub(crate) fn remove(&self, key: &K) {
         let mut state = self.shared.state.lock();
         state.backoff.forget(key);
         state.slots.remove(key);
@@ -117,7 +117,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
 
     /// Waits for the next key, which is in process until [`Queue::done`]. Cancel-safe: a dropped call takes
     /// no key.
-    pub async fn get(&self) -> K {
+    pub(crate) async fn get(&self) -> K {
         loop {
             // Registered before the check, so that no key added in between is missed.
             let mut enqueued = pin!(self.shared.wake.notified());
@@ -143,7 +143,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     }
 
     /// The worker has finished a key that [`Queue::get`] returned.
-    pub fn done(&self, key: &K) {
+    pub(crate) fn done(&self, key: &K) {
         self.shared.change(|state, now| {
             if let Some(worked) = state.slots.done(key, now) {
                 self.metrics.work_duration.observe(worked.as_secs_f64());

@@ -2,7 +2,6 @@
 //! on all kinds takes a list of these as a parameter.
 
 use std::fmt;
-use std::sync::LazyLock;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
@@ -25,6 +24,9 @@ pub struct Brand {
     pub name: &'static str,
     /// Category of all kinds, for `kubectl get`.
     pub category: &'static str,
+    /// A DNS subdomain: that of the annotations and labels below, and the name of the Lease of the leader
+    /// election.
+    pub domain: &'static str,
     /// Annotation of a resource: the fields that its version lacks,
     /// `{"<the other version>": {<fields of its spec>}}`.
     pub conversion_data: &'static str,
@@ -38,6 +40,8 @@ pub struct Brand {
     pub kind_label: &'static str,
     /// Annotation of a child that outlives its owner: the resource that it waits for.
     pub retained_for: &'static str,
+    /// Annotation of the Lease of the leader election: the flags of its holder.
+    pub lease_flags: &'static str,
 }
 
 /// The [`Brand`] of the operator `$name`, with annotations and labels in `$domain`, a DNS subdomain.
@@ -47,12 +51,14 @@ macro_rules! brand {
         $crate::Brand {
             name: $name,
             category: $category,
+            domain: $domain,
             conversion_data: concat!($domain, "/conversion-data"),
             paused: concat!($domain, "/paused"),
             applied: concat!($domain, "/applied"),
             config_hash: concat!($domain, "/config-hash"),
             kind_label: concat!($domain, "/kind"),
             retained_for: concat!($domain, "/retained-for"),
+            lease_flags: concat!($domain, "/flags"),
         }
     };
 }
@@ -67,9 +73,9 @@ pub struct Kind {
     pub kind: &'static str,
     /// Plural, e.g. `memcacheds`, as in URLs and RBAC.
     pub plural: &'static str,
-    /// Short name, for `kubectl get`.
+    /// Short name, for `kubectl get`; empty for none.
     pub short_name: &'static str,
-    /// Description of the resource in the schema of every version.
+    /// Description of the resource in the schema of every version; empty for none.
     pub description: &'static str,
     /// What a user writes, in the description for OperatorHub.
     pub input: &'static str,
@@ -78,7 +84,7 @@ pub struct Kind {
     /// Field manager of server-side apply. Each kind has its own, so that two of our operators
     /// conflict like any two field managers.
     pub field_manager: &'static str,
-    /// The original version, which is always served.
+    /// The original version, which is always served; equal to the hub if the kind has one version.
     pub spoke: Version,
     /// The storage version. The operators work on it.
     pub hub: Version,
@@ -103,6 +109,7 @@ impl FieldMapping {
 }
 
 /// One served version of a kind.
+#[derive(Clone, Copy)]
 pub struct Version {
     /// E.g. `v1alpha1`.
     pub name: &'static str,
@@ -111,8 +118,6 @@ pub struct Version {
     pub(super) derived: fn() -> CustomResourceDefinition,
     /// Checks that the Rust type can hold a spec.
     read: fn(&Value) -> serde_json::Result<()>,
-    /// The schema of its spec, made on first use.
-    pub spec: LazyLock<Value>,
     /// Where the spec sets the number of pods.
     pub pods: Pods,
     /// Whether a Service has the name of the resource.
@@ -120,18 +125,13 @@ pub struct Version {
 }
 
 impl Version {
-    /// A version of the Rust type `T` with the number of pods in `replicas`, and without a
-    /// Service. `spec` computes [`Version::spec`].
-    pub const fn new<T: CustomResourceExt + DeserializeOwned>(
-        name: &'static str,
-        spec: fn() -> Value,
-    ) -> Self {
+    /// A version of the Rust type `T`, without pods and without a Service.
+    pub const fn new<T: CustomResourceExt + DeserializeOwned>(name: &'static str) -> Self {
         Self {
             name,
             derived: T::crd,
             read: read::<T>,
-            spec: LazyLock::new(spec),
-            pods: Pods::Counted(&["replicas"]),
+            pods: Pods::Absent,
             service_name: ServiceName::Free,
         }
     }
@@ -204,6 +204,37 @@ impl fmt::Debug for Version {
 }
 
 impl Kind {
+    /// A kind with one version. One with two has other values of `spoke` and `field_mappings`:
+    /// `Kind { spoke, field_mappings, ..Kind::new(…) }`.
+    pub const fn new(
+        brand: &'static Brand,
+        group: &'static str,
+        kind: &'static str,
+        plural: &'static str,
+        version: Version,
+    ) -> Self {
+        Self {
+            brand,
+            group,
+            kind,
+            plural,
+            short_name: "",
+            description: "",
+            input: "",
+            output: "",
+            field_manager: brand.name,
+            spoke: version,
+            hub: version,
+            field_mappings: &[],
+        }
+    }
+
+    /// The served versions: the spoke and the hub, or the only one.
+    pub fn versions(&self) -> impl Iterator<Item = &Version> {
+        let spoke = Some(&self.spoke).filter(|spoke| spoke.name != self.hub.name);
+        spoke.into_iter().chain([&self.hub])
+    }
+
     /// `apiVersion` of objects in `version`, e.g. `cache.example.com/v1alpha1`.
     pub fn api_version(&self, version: &Version) -> String {
         format!("{}/{}", self.group, version.name)
@@ -222,9 +253,7 @@ impl Kind {
 
     /// The version with this name, if this kind has one.
     pub fn version(&self, name: &str) -> Option<&Version> {
-        [&self.spoke, &self.hub]
-            .into_iter()
-            .find(|version| version.name == name)
+        self.versions().find(|version| version.name == name)
     }
 
     /// Kind in lower case: the `controller` label of metrics and logs, e.g. `memcached`.

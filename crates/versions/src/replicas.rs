@@ -7,8 +7,11 @@ use serde_json::Value;
 pub type Path = &'static [&'static str];
 
 /// Where a version of a kind sets the number of pods.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy)]
 pub enum Pods {
+    /// The resources have no pods.
+    Absent,
     /// This field holds the number.
     Counted(Path),
     /// The number follows from queries per second: ⌈`target` / `per_pod`⌉.
@@ -40,6 +43,7 @@ impl Pods {
     pub fn wanted(&self, spec: &Value) -> Option<i64> {
         let number = |path| at(spec, path).and_then(Value::as_i64);
         match self {
+            Self::Absent => None,
             Self::Counted(path) => number(path),
             Self::Derived { target, per_pod } => pods_for(
                 i32::try_from(number(target).unwrap_or(0)).ok()?,
@@ -50,8 +54,12 @@ impl Pods {
 
     /// The field that an error about the number names, and its value.
     pub fn blamed<'a>(&self, spec: &'a Value) -> (String, Option<&'a Value>) {
-        let (Self::Counted(path) | Self::Derived { target: path, .. }) = *self;
-        (format!("spec.{}", path.join(".")), at(spec, path))
+        match *self {
+            Self::Absent => ("spec".to_owned(), None),
+            Self::Counted(path) | Self::Derived { target: path, .. } => {
+                (format!("spec.{}", path.join(".")), at(spec, path))
+            }
+        }
     }
 
     /// The number of pods, and its path below `spec`, if the API server rejects every write of

@@ -71,7 +71,7 @@ impl Kind {
         let names = &mut crd.spec.names;
         names.plural = self.plural.to_owned();
         names.list_kind = Some(format!("{}List", names.kind));
-        names.short_names = Some(vec![self.short_name.to_owned()]);
+        names.short_names = given(self.short_name).map(|name| vec![name]);
         names.categories = Some(vec![self.brand.category.to_owned()]);
         for derived in &mut crd.spec.versions {
             let own = derived.additional_printer_columns.take();
@@ -92,12 +92,17 @@ impl Kind {
         crd
     }
 
-    /// Computes [`Version::spec`].
+    /// The schema of the spec of `version`.
     pub fn spec_of(&self, version: &Version) -> Value {
         let crd = serde_json::to_value(self.crd(version)).unwrap_or_default();
         let spec = crd.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec");
         spec.cloned().unwrap_or_default()
     }
+}
+
+/// `text`, unless it is empty.
+fn given(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// The columns of `kubectl get`: `own`, those of the Rust type, and those of every kind. A kind whose
@@ -110,7 +115,7 @@ fn columns(
         name: name.to_owned(),
         type_: type_.to_owned(),
         json_path: json_path.to_owned(),
-        priority: (!version.has_scale()).then_some(1),
+        priority: matches!(version.pods, Pods::Derived { .. }).then_some(1),
         ..CustomResourceColumnDefinition::default()
     };
     let ready = column("Ready", "integer", ".status.readyReplicas");
@@ -130,6 +135,7 @@ fn columns(
             let of_all = [ready, real_qps, available, age];
             own.into_iter().chain(of_all).collect()
         }
+        Pods::Absent => own.into_iter().chain([available, age]).collect(),
     }
 }
 
@@ -159,7 +165,7 @@ fn complete(root: &mut JSONSchemaProps, kind: &Kind, version: &Version) {
     properties.insert("metadata".to_owned(), of_type("object"));
     root.required = None;
     root.title = None;
-    root.description = Some(kind.description.to_owned());
+    root.description = given(kind.description);
     root.x_kubernetes_validations = Some(root_rules(name_rule));
 }
 

@@ -9,12 +9,13 @@ mod answer;
 mod body;
 mod conversion;
 pub mod limits;
-pub mod metrics;
+mod metrics;
 pub mod paths;
 mod review;
 mod routes;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "traces")]
 mod trace;
 
 pub use metrics::Metrics;

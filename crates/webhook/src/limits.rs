@@ -18,16 +18,16 @@ pub const WEBHOOKS: Limits = Limits {
 
 /// Maximum body of an admission review, as in controller-runtime. An object may have 3 MiB, and a
 /// review contains two.
-pub const ADMISSION_BODY: usize = 7 * MIB;
+pub(crate) const ADMISSION_BODY: usize = 7 * MIB;
 /// Maximum body of a conversion review: a list of ten thousand objects of 6 KiB each.
-pub const CONVERSION_BODY: usize = 64 * MIB;
+pub(crate) const CONVERSION_BODY: usize = 64 * MIB;
 /// A conversion takes the memory of its body, and twice as much for its answer: in the other version, an
 /// object is not longer.
-pub const CONVERSION_SHARES: usize = 3;
+pub(crate) const CONVERSION_SHARES: usize = 3;
 /// A call that needs up to this size takes no [`CALL_BYTES`], so an ordinary review never waits for large
 /// ones.
 pub const FREE_BYTES: usize = 48 * KIB;
 /// Memory for the bodies and answers of all other calls.
 pub const CALL_BYTES: usize = CONVERSION_BODY + 66 * MIB;
 /// Maximum size of an object to convert. An API server stores at most 3 MiB.
-pub const OBJECT_BYTES: usize = 7 * MIB;
+pub(crate) const OBJECT_BYTES: usize = 7 * MIB;

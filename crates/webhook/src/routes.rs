@@ -22,7 +22,6 @@ use super::body;
 use super::metrics::{Metrics, UNKNOWN};
 use super::{conversion, paths, review};
 use crate::limits::{ADMISSION_BODY, CALL_BYTES, CONVERSION_BODY, CONVERSION_SHARES};
-use crate::trace::adopt;
 use quartet_http::LogLimit;
 use quartet_http::TRACES;
 use quartet_http::bounded::shortened;
@@ -62,12 +61,14 @@ impl Handlers {
     pub fn new(kinds: &[&'static Kind], max_replicas: u32, metrics: &Metrics) -> Self {
         let versions = kinds
             .iter()
-            .flat_map(|&kind| [(kind, &kind.spoke), (kind, &kind.hub)]);
+            .flat_map(|&kind| kind.versions().map(move |version| (kind, version)));
         let admissions = versions.map(|(kind, version)| {
             // A rate over a series that does not exist yet misses its first increment.
             let (to, from) = (version.name, other(kind, version).name);
-            metrics.converted([kind.kind, UNKNOWN, to], "failure");
-            metrics.data_left_out([kind.kind, from, to]);
+            if from != to {
+                metrics.converted([kind.kind, UNKNOWN, to], "failure");
+                metrics.data_left_out([kind.kind, from, to]);
+            }
             let admission = Admission {
                 kind,
                 version,
@@ -97,6 +98,7 @@ impl Handlers {
 
     /// The response to `body` at `path`: HTTP status and JSON, or `None` if there is no such endpoint.
     /// Without the network, for fuzzing.
+    #[doc(hidden)]
     pub fn answer(&self, path: &str, body: &[u8]) -> Option<(u16, Vec<u8>)> {
         let mut endpoints = self.endpoints.iter();
         let endpoint = endpoints.find(|endpoint| endpoint.path == path)?;
@@ -130,7 +132,8 @@ async fn call(endpoint: Arc<Endpoint>, request: Request) -> Answer {
         http.route = endpoint.path,
         http.response.status_code = Empty,
     );
-    adopt(&span, request.headers());
+    #[cfg(feature = "traces")]
+    crate::trace::adopt(&span, request.headers());
     let peer = request.extensions().get::<SocketAddr>().copied();
     let declared = request.body().size_hint().exact();
     let answered = async {

@@ -23,19 +23,11 @@ mod v1 {
 
 static BRAND: Brand = brand!("cache-operator", "cache-operator.example.com", "caches");
 
+static HUB: Version = Version::new::<v1::Cache>("v1").counted_by(&["replicas"]);
 static CACHE: Kind = Kind {
-    brand: &BRAND,
-    group: "cache.example.com",
-    kind: "Cache",
-    plural: "caches",
-    short_name: "ca",
-    description: "A cache.",
-    input: "how many servers",
-    output: "a cache",
-    field_manager: "cache-operator",
-    spoke: Version::new::<Cache>("v1alpha1", || CACHE.spec_of(&CACHE.spoke)).counted_by(&["size"]),
-    hub: Version::new::<v1::Cache>("v1", || CACHE.spec_of(&CACHE.hub)),
+    spoke: Version::new::<Cache>("v1alpha1").counted_by(&["size"]),
     field_mappings: &[FieldMapping::new(&["size"], &["replicas"])],
+    ..Kind::new(&BRAND, "cache.example.com", "Cache", "caches", HUB)
 };
 
 pub(crate) fn kinds() -> Vec<&'static Kind> {

@@ -27,4 +27,5 @@ pub use observed::{Observed, ObservedChild, ObservedPod, PodFailure, Problem, Re
 pub use observed_workload::ObservedWorkload;
 pub use operator::{Desired, Operator, Resource, owned_by};
 pub use settings::{MAX_REPLICAS, OperandImage, Settings};
+#[doc(hidden)]
 pub use workload::children;

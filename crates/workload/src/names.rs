@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use quartet_versions::Kind;
 use sha2::{Digest, Sha256};
 
-/// Label that the watches of children select by. Its value, and that of [`PART_OF_LABEL`], is the name of the
+/// Label that the watches of children select by. Its value, and that of `app.kubernetes.io/part-of`, is the name of the
 /// operator.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Label with the program. With [`INSTANCE_LABEL`], it forms the selector.
@@ -14,9 +14,9 @@ pub const NAME_LABEL: &str = "app.kubernetes.io/name";
 /// Label with the name of the resource, shortened by [`label_value`] if needed.
 pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 /// Label with the role of the program.
-pub const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
+pub(crate) const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
 /// Label with the application that the program is part of.
-pub const PART_OF_LABEL: &str = "app.kubernetes.io/part-of";
+pub(crate) const PART_OF_LABEL: &str = "app.kubernetes.io/part-of";
 
 /// Longest name of a resource or a Deployment: a DNS-1123 subdomain (RFC 1123).
 const SUBDOMAIN_MAX: usize = 253;
@@ -39,12 +39,12 @@ pub fn child_name(name: &str) -> String {
 
 /// The name of the StatefulSet for the resource `name`: equal, unless it is longer than 52. Its
 /// pods have the label `controller-revision-hash` with `<name>-<hash of up to 10>`.
-pub fn stateful_name(name: &str) -> String {
+pub(crate) fn stateful_name(name: &str) -> String {
     shortened(name, LABEL_MAX - REPLICA_SET_SUFFIX)
 }
 
 /// The name of the ConfigMap with the files of the resource `name`.
-pub fn config_name(name: &str) -> String {
+pub(crate) fn config_name(name: &str) -> String {
     const SUFFIX: &str = "-config";
     shortened(name, SUBDOMAIN_MAX - SUFFIX.len()) + SUFFIX
 }
@@ -79,7 +79,7 @@ pub fn selector(controller_name: &str, name: &str) -> [(&'static str, String); 2
 /// other software may also have, and the kind. The watch of pods selects by its label, which has the domain of
 /// the operator because a selector of an older operator ([`super::kept`]) may require other values of the
 /// labels above.
-pub fn pod_selector(kind: &Kind, name: &str) -> [(&'static str, String); 3] {
+pub(crate) fn pod_selector(kind: &Kind, name: &str) -> [(&'static str, String); 3] {
     let [instance, program] = selector(&kind.controller_name(), name);
     let label = (kind.brand.kind_label, kind.controller_name());
     [instance, program, label]

@@ -82,6 +82,7 @@ impl From<FieldError> for Problem {
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// Reasons of conditions, in CamelCase as the API conventions require. Defined only here.
+        #[non_exhaustive]
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Reason {
             $($(#[$doc])* $name,)*
@@ -159,7 +160,7 @@ impl std::fmt::Display for Reason {
 
 impl Observed {
     /// Number of ready pods.
-    pub fn ready_pods(&self) -> i64 {
+    pub(crate) fn ready_pods(&self) -> i64 {
         let ready = self.pods.iter().filter(|pod| pod.ready).count();
         i64::try_from(ready).unwrap_or(i64::MAX)
     }

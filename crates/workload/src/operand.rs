@@ -1,18 +1,16 @@
 //! The part of an operator that all kinds share: from the validation of a spec to children and
 //! status. A kind implements [`Operand`]. Pure.
 
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 
 use super::child::{DEPLOYMENT, Owned, SERVICE};
-use super::observed::Observed;
 pub use super::observed::Problem;
 use super::operator::{Desired, Operator, Resource};
 use super::plan::Plan;
 pub use super::settings::{OperandImage, Settings};
-use super::{status, workload};
-use crate::api::Status;
+use super::workload;
 use quartet_versions::Kind;
-use quartet_versions::validation::{FieldError, service_name_error};
+use quartet_versions::validation::service_name_error;
 
 /// What differs between kinds.
 pub trait Operand: Send + Sync + 'static {
@@ -49,13 +47,6 @@ impl<O: Operand> Operator for O {
         let plan = plan(self, resource, settings)?;
         Ok(workload::children(O::KIND, resource, &plan))
     }
-
-    fn status(&self, resource: &Resource, desired: &Desired, observed: &Observed) -> Status {
-        let workload = observed.workload.as_ref();
-        let kept = workload.and_then(|workload| workload.preserved_selector.as_deref());
-        let selector = workload::selector_text(O::KIND, resource, kept);
-        status::of(O::KIND, resource, desired, selector, observed)
-    }
 }
 
 /// The plan of a resource with a valid spec. This is the last of three layers of validation, for
@@ -65,9 +56,7 @@ fn plan<O: Operand>(
     resource: &Resource,
     settings: &Settings,
 ) -> Result<Plan, Problem> {
-    let spec = O::Spec::deserialize(&resource.spec)
-        .map_err(|error| FieldError::invalid("spec", None, &error.to_string()))?;
-    let plan = operand.plan(spec, settings)?;
+    let plan = operand.plan(resource.typed_spec()?, settings)?;
     let service = plan.service.as_ref();
     match service.and_then(|_| service_name_error(&resource.name)) {
         Some(error) => Err(error.into()),

@@ -3,21 +3,26 @@
 
 use std::fmt;
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::child::{Child, Owned};
 use super::observed::{Observed, Problem};
 use super::settings::{OperandImage, Settings};
+use super::status;
 use crate::api::Status;
 use quartet_versions::Kind;
+use quartet_versions::validation::FieldError;
 
 /// The pure part of a controller.
 pub trait Operator: Send + Sync + 'static {
     /// Names, versions, conversion and validation of the resource.
     fn kind(&self) -> &'static Kind;
 
-    /// The default image of its pods; `None` if every resource must set one.
-    fn image(&self) -> Option<&'static OperandImage>;
+    /// The default image of its pods; `None` if every resource must set one, or has no pods.
+    fn image(&self) -> Option<&'static OperandImage> {
+        None
+    }
 
     /// The types of its children. The controller watches, and has RBAC rules for, no other types.
     fn owns(&self) -> &'static [Owned];
@@ -32,7 +37,9 @@ pub trait Operator: Send + Sync + 'static {
     /// The status for the observed state, which is at least as new as the last apply of
     /// `desired`. Deterministic: the same input gives the same status, and times of conditions
     /// change only with their status.
-    fn status(&self, resource: &Resource, desired: &Desired, observed: &Observed) -> Status;
+    fn status(&self, resource: &Resource, desired: &Desired, observed: &Observed) -> Status {
+        status::of(self.kind(), resource, desired, observed)
+    }
 }
 
 /// The desired children of a resource, or why nothing is applied.
@@ -77,4 +84,17 @@ pub struct Resource {
     /// Value of the annotation [`Brand::paused`](quartet_versions::Brand::paused), if it pauses the resource:
     /// nothing is applied.
     pub paused: Option<String>,
+}
+
+impl Resource {
+    /// The spec as the Rust type of the hub version.
+    ///
+    /// # Errors
+    /// [`Problem`]: the type cannot hold it.
+    pub fn typed_spec<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        let spec = T::deserialize(&self.spec);
+        let error =
+            |error: serde_json::Error| FieldError::invalid("spec", None, &error.to_string());
+        Ok(spec.map_err(error)?)
+    }
 }

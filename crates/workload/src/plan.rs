@@ -86,7 +86,7 @@ pub struct Plan {
     /// A volume for each pod; makes the workload a StatefulSet.
     pub storage: Option<StoragePlan>,
     /// Children of other types that the kind owns, created with [`Child::of`]. They are applied
-    /// first. Namespace, labels and owner are added to each.
+    /// first. Each is completed as by [`Child::owned_by`].
     pub others: Vec<Child>,
 }
 

@@ -22,12 +22,13 @@
 mod pods;
 mod trouble;
 
-pub use self::pods::{PATIENCE_WITH_PODS, next_change};
+pub use self::pods::next_change;
 
 use super::child::Child;
 use super::observed::{Observed, ObservedChild, Problem, Reason};
 use super::observed_workload::ObservedWorkload;
 use super::operator::{Desired, Resource};
+use super::workload::selector_text;
 use crate::api::status::{CONDITIONS_MAX, NODES_MAX};
 use crate::api::{Condition, Status};
 use quartet_versions::limits::INT64_MAX;
@@ -70,18 +71,19 @@ pub(super) fn of(
     kind: &Kind,
     resource: &Resource,
     desired: &Desired,
-    selector: String,
     observed: &Observed,
 ) -> Status {
     let workload = observed.workload.as_ref();
+    let kept = workload.and_then(|workload| workload.preserved_selector.as_deref());
+    let has_pods = !matches!(kind.hub.pods, Pods::Absent);
     let mut nodes: Vec<String> = observed.pods.iter().map(|pod| pod.name.clone()).collect();
     nodes.sort_unstable();
     nodes.truncate(NODES_MAX.into());
     Status {
         observed_generation: Some(resource.generation),
-        replicas: Some(workload.map_or(0, |workload| workload.replicas)),
-        ready_replicas: Some(workload.map_or(0, |workload| workload.ready)),
-        selector: Some(selector),
+        replicas: has_pods.then(|| workload.map_or(0, |workload| workload.replicas)),
+        ready_replicas: has_pods.then(|| workload.map_or(0, |workload| workload.ready)),
+        selector: has_pods.then(|| selector_text(kind, resource, kept)),
         nodes,
         conditions: conditions(kind.brand, resource, desired, observed),
         // Counts ready pods, not desired ones: the current capacity of the cluster. Limited to

@@ -26,7 +26,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::child::{CONFIG_MAP, Child, ChildKind, DEPLOYMENT, SERVICE, STATEFUL_SET};
 use super::names::{
@@ -104,6 +104,7 @@ impl Builder<'_> {
             (MANAGED_BY_LABEL, self.kind.brand.name),
             (PART_OF_LABEL, self.kind.brand.name),
         ];
+        let common = common.into_iter().filter(|(_, value)| !value.is_empty());
         labels.extend(common.map(|(label, value)| (label.to_owned(), value.to_owned())));
         labels
     }
@@ -138,13 +139,15 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds namespace, labels and owner to a child that the kind defines.
+    /// [`Child::owned_by`] the resource.
     fn completed(&self, mut child: Child) -> Child {
-        let ours = self.metadata(child.name.clone());
-        let mut ours = serde_json::to_value(ours).unwrap_or_default();
+        if child.name.is_empty() {
+            child.name.clone_from(&self.resource.name);
+        }
+        let mut ours = json!({"metadata": self.metadata(child.name.clone())});
         remove_absent(&mut ours);
-        if let Some(metadata) = child.body.pointer_mut("/metadata") {
-            merge(metadata, ours);
+        merge(&mut child.body, ours);
+        if let Some(metadata) = child.body.get_mut("metadata") {
             let retained_for = metadata
                 .get_mut("annotations")
                 .and_then(|annotations| annotations.get_mut(self.kind.brand.retained_for));
@@ -300,9 +303,25 @@ impl Child {
     /// that kind and name adopts it. With an owner reference, the child would be deleted.
     #[must_use]
     pub fn retained(mut self, brand: &Brand) -> Self {
-        let annotation = serde_json::json!({"metadata": {"annotations": {brand.retained_for: ""}}});
+        let annotation = json!({"metadata": {"annotations": {brand.retained_for: ""}}});
         merge(&mut self.body, annotation);
         self
+    }
+
+    /// Completes a child of `resource`, whose kind is `kind`: namespace, labels, owner and, if it has no
+    /// name, that of the resource. Those of a [`Plan`] are completed without this.
+    #[must_use]
+    pub fn owned_by(self, kind: &Kind, resource: &Resource) -> Self {
+        static DEFAULTS: WorkloadDefaults = WorkloadDefaults {
+            component: "",
+            ..WorkloadDefaults::RESTRICTED
+        };
+        let builder = Builder {
+            kind,
+            resource,
+            defaults: &DEFAULTS,
+        };
+        builder.completed(self)
     }
 
     /// Creates a child from `object` of the type `kind`. We do not own the fields that it omits.

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{committed, object};
+use crate::APPLICATION;
 use crate::names::{
     DEPLOYMENT, LEASE, METRICS_READER, METRICS_SERVICE, NAMESPACE, SERVICE_ACCOUNT,
     WEBHOOK_CONFIGURATION, WEBHOOK_SERVICE,
@@ -35,6 +36,10 @@ pub(super) fn objects() -> Vec<Value> {
 
 #[test]
 fn objects_have_the_names_that_the_manager_knows() {
+    assert_eq!(APPLICATION.namespace(), NAMESPACE);
+    assert_eq!(APPLICATION.webhook_service(), WEBHOOK_SERVICE);
+    assert_eq!(APPLICATION.webhook_configuration(), WEBHOOK_CONFIGURATION);
+    assert_eq!(APPLICATION.brand.domain, LEASE);
     for (expected, places) in [
         (
             NAMESPACE,

@@ -1,8 +1,7 @@
 //! An operator with child types that the four kinds lack: a claim that outlives its resource, an
 //! optional ConfigMap, and a StatefulSet. It uses the spec of Memcached; `memory` adds files.
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
 use super::*;
 use crate::kinds::BRAND;
@@ -52,21 +51,10 @@ impl Operand for Keeper {
 }
 
 fn claim() -> Child {
-    Child::of(
-        CLAIM,
-        PersistentVolumeClaim {
-            metadata: ObjectMeta {
-                name: Some("kept".to_owned()),
-                labels: Some([("mine".to_owned(), "yes".to_owned())].into()),
-                ..ObjectMeta::default()
-            },
-            spec: Some(PersistentVolumeClaimSpec {
-                volume_name: Some("volume".to_owned()),
-                ..PersistentVolumeClaimSpec::default()
-            }),
-            status: None,
-        },
-    )
+    let metadata = json!({"name": "kept", "labels": {"mine": "yes"}});
+    let claim = json!({"metadata": metadata, "spec": {"volumeName": "volume"}});
+    let claim: PersistentVolumeClaim = serde_json::from_value(claim).unwrap();
+    Child::of(CLAIM, claim)
 }
 
 fn keeper(memory: Option<i32>) -> Vec<Child> {

@@ -28,6 +28,7 @@ use quartet_workload::{
     Child, ChildKind, DEPLOYMENT, Desired, Observed, ObservedChild, ObservedPod, ObservedWorkload,
     Operator, Problem, Resource, SERVICE, Settings,
 };
+pub(crate) use specs::schema_of;
 use specs::{asking_for, service_on_and_off, smallest_spec};
 
 /// The kinds for which tests are written by hand. What all kinds share is tested with them, and of any

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::Scenario;
-use crate::etcd::Etcd;
 use crate::fixture::Fixture;
+use testkit::Etcd;
 
 /// After the API server is back.
 const CONVERGES_WITHIN: Duration = Duration::from_secs(30);

@@ -10,7 +10,8 @@ pub struct Kind {
     pub plural: &'static str,
 }
 
-const fn kind(api_version: &'static str, kind: &'static str, plural: &'static str) -> Kind {
+/// A kind with this API version and plural.
+pub const fn kind(api_version: &'static str, kind: &'static str, plural: &'static str) -> Kind {
     Kind {
         api_version,
         kind,

@@ -7,6 +7,8 @@ mod api;
 pub mod audit;
 mod built;
 mod environment;
+mod etcd;
+mod example;
 pub mod http;
 #[allow(missing_docs)] // their names say it
 mod kinds;
@@ -14,20 +16,25 @@ mod limit;
 mod log;
 mod manager;
 mod objects;
+pub mod original_operators;
+mod private;
 mod scripted;
 mod within;
 
 use std::time::Duration;
 
-pub use devcluster::{AuditEvent as Request, load_factor};
+pub use devcluster::{AuditEvent as Request, StateFolder, load_factor};
 
 pub use self::api::{Answer, ApiServer, Retries};
 pub use self::built::built;
 pub use self::environment::{TestEnv, condition, crds, is_ready};
+pub use self::etcd::Etcd;
+pub use self::example::{Webhooks, example};
 pub use self::kinds::*;
 pub use self::limit::Limit;
 pub use self::log::{LogLines, log_lines};
 pub use self::manager::{Exit, Manager, manager, sum};
+pub use self::private::{Private, private_cluster};
 pub use self::scripted::scripted;
 pub use self::within::{is_degraded, is_not_ready_for, message};
 

@@ -4,7 +4,6 @@
 use std::convert::Infallible;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinHandle;
@@ -13,25 +12,20 @@ use tokio::time::sleep;
 use super::*;
 use crate::identity::tests::{pair, pair_for};
 use crate::tests::metrics;
-use testkit::log_lines;
+use testkit::{StateFolder, log_lines};
 
 /// A folder that is removed when dropped.
-struct Folder(PathBuf);
+struct Folder(StateFolder);
 
 impl Folder {
     fn new() -> Self {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("quartet-certificates-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(StateFolder::create().unwrap())
     }
 
     fn files(&self) -> Files {
         Files {
-            certificate: self.0.join("tls.crt"),
-            key: self.0.join("tls.key"),
+            certificate: self.0.path().join("tls.crt"),
+            key: self.0.path().join("tls.key"),
         }
     }
 
@@ -44,25 +38,23 @@ impl Folder {
     /// renamed over the link to the old one. `tls.crt` always links to `..data/tls.crt`.
     fn swap(&self, generation: usize, (certificate, key): &(String, String)) {
         let name = format!("..2026_11_21_{generation}");
-        let folder = self.0.join(&name);
+        let folder = self.0.path().join(&name);
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("tls.crt"), certificate).unwrap();
         fs::write(folder.join("tls.key"), key).unwrap();
-        symlink(&name, self.0.join("..data_tmp")).unwrap();
-        fs::rename(self.0.join("..data_tmp"), self.0.join("..data")).unwrap();
+        symlink(&name, self.0.path().join("..data_tmp")).unwrap();
+        fs::rename(
+            self.0.path().join("..data_tmp"),
+            self.0.path().join("..data"),
+        )
+        .unwrap();
         if generation > 0 {
             let old = format!("..2026_11_21_{}", generation - 1);
-            fs::remove_dir_all(self.0.join(old)).unwrap();
+            fs::remove_dir_all(self.0.path().join(old)).unwrap();
         } else {
             symlink("..data/tls.crt", self.files().certificate).unwrap();
             symlink("..data/tls.key", self.files().key).unwrap();
         }
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

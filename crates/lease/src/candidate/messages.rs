@@ -7,30 +7,30 @@ use crate::clock::Moment;
 
 /// The lease as the API server holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Lease {
+pub(crate) struct Lease {
     /// Its resourceVersion. It grows with each change, across deletions too.
-    pub version: u64,
+    pub(crate) version: u64,
     /// The part that its holder writes.
-    pub record: Record,
+    pub(crate) record: Record,
 }
 
 /// The part of a lease that its holder writes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Record {
+pub(crate) struct Record {
     /// Empty if the lease was released.
-    pub holder: Arc<str>,
+    pub(crate) holder: Arc<str>,
     /// Duration of the lease; zero if it is missing or not positive.
-    pub duration: Duration,
+    pub(crate) duration: Duration,
     /// Number of changes of the holder.
-    pub transitions: i32,
+    pub(crate) transitions: i32,
     /// Time of the renewal by the holder's clock, in microseconds since 1970; 0 if it is missing. It is compared
     /// only with its earlier values.
-    pub renewed: i64,
+    pub(crate) renewed: i64,
 }
 
 /// A request to the API server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Request {
+pub(crate) enum Request {
     /// Read the lease, not from a cache.
     Read,
     /// Create a lease that this process holds.
@@ -49,7 +49,7 @@ pub enum Request {
 
 /// A change of the lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Change {
+pub(crate) enum Change {
     /// This process becomes the holder.
     Take {
         /// `leaseTransitions` from now on.
@@ -63,7 +63,7 @@ pub enum Change {
 
 /// The reply to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// It succeeded; the lease as it is now.
     Lease(Lease),
     /// There is no lease.
@@ -74,7 +74,7 @@ pub enum Reply {
 
 /// The next action.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Next {
+pub(crate) enum Next {
     /// Send this request, and report its reply or failure.
     Send(Request),
     /// Wait until this time, or until an input.
@@ -86,6 +86,7 @@ pub enum Next {
 }
 
 /// This process has lost the leadership and must exit.
+#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Loss {
     /// The renew deadline passed.

@@ -244,7 +244,7 @@ fn election(stored: &Stored) -> Election {
         name: "lease".to_owned(),
         field_manager: "test".to_owned(),
         identity: "one".into(),
-        timing: quartet_lease::candidate::TIMING,
+        timing: quartet_lease::TIMING,
         flags: String::new(),
         flags_annotation: "",
     };

@@ -11,6 +11,7 @@ use crate::object::Object;
 use quartet_applied::merge;
 use quartet_operator::kinds::BRAND;
 use quartet_operator::kinds::memcached::KIND;
+use quartet_operator::packaging::kinds;
 use quartet_workload::{ChildKind, DEPLOYMENT, SERVICE};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/memory.md");
@@ -122,7 +123,7 @@ fn a_cached_object_takes_the_documented_memory() {
     });
     let deployment = child(DEPLOYMENT, more);
     let decode = |object: &Value| {
-        let mut child = CachedChild::decode(&BRAND, DEPLOYMENT, object)?;
+        let mut child = CachedChild::decode(&BRAND, &kinds(), DEPLOYMENT, object)?;
         // Not counted: only the Deployment of an older operator keeps a selector of its own.
         if let quartet_workload::ChildState::Workload(workload) = &mut child.state {
             workload.preserved_selector = None;
@@ -132,7 +133,7 @@ fn a_cached_object_takes_the_documented_memory() {
     let deployment = ("a Deployment", bytes(decode, deployment));
 
     let service = child(SERVICE, json!({"spec": {"type": "ClusterIP"}}));
-    let decode = |object: &Value| CachedChild::decode(&BRAND, SERVICE, object);
+    let decode = |object: &Value| CachedChild::decode(&BRAND, &kinds(), SERVICE, object);
     let service = ("a Service", bytes(decode, service));
 
     let pod = json!({

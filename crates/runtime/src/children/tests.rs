@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use quartet_operator::kinds::{BRAND, OPERATORS};
-use quartet_workload::{DEPLOYMENT, owned_by};
+use quartet_workload::DEPLOYMENT;
 
 /// A Deployment of the resource `owner`, as the API server returns it.
 fn deployment(name: &str, status: &Value) -> Value {
@@ -36,7 +36,7 @@ fn another_child_with_pods_is_not_ready_while_it_is_rolling_out() {
         (json!({}), Some("it is rolling out")),
         (json!({"observedGeneration": 0}), Some("it is rolling out")),
     ] {
-        let children = Children::new(&BRAND, &owned_by(OPERATORS));
+        let children = Children::new(&BRAND, OPERATORS);
         children.put_written(DEPLOYMENT, &deployment("main", &rolled_out()), 0);
         children.put_written(DEPLOYMENT, &deployment("other", &status), 0);
         let (workload, pods, others) = children.observed("ns", "owner", Some((DEPLOYMENT, "main")));
@@ -53,7 +53,7 @@ fn another_child_with_pods_is_not_ready_while_it_is_rolling_out() {
 
 #[test]
 fn an_object_of_another_namespace_that_names_the_owner_is_no_child() {
-    let children = Children::new(&BRAND, &owned_by(OPERATORS));
+    let children = Children::new(&BRAND, OPERATORS);
     let mut foreign = deployment("main", &json!({}));
     foreign["metadata"]["namespace"] = "another".into();
     foreign["metadata"]["uid"] = "foreign".into();

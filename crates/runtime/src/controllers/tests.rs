@@ -11,9 +11,11 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cache::cached::CachedChild;
 use crate::cache::decode::Received;
 use crate::event_handlers::COALESCE;
 use quartet_operator::kinds::{BRAND, OPERATORS, nginx};
+use quartet_operator::packaging::kinds;
 use quartet_workload::DEPLOYMENT;
 
 /// The handlers of all four kinds, with caches filled and queues read by the test.
@@ -27,7 +29,7 @@ impl Scene {
         let kinds = OPERATORS.iter().map(|operator| operator.kind());
         let handlers = EventHandlers {
             controllers: kinds.map(|kind| QueueHandle::new(kind, &metrics)).collect(),
-            children: Arc::new(Children::new(&BRAND, &owned_by(OPERATORS))),
+            children: Arc::new(Children::new(&BRAND, OPERATORS)),
         };
         Scene { handlers }
     }
@@ -124,5 +126,5 @@ fn child(name: &str, owners: &[Value]) -> Value {
 }
 
 fn deployment(object: &Value) -> Arc<CachedChild> {
-    Arc::new(CachedChild::decode(&BRAND, DEPLOYMENT, object).unwrap())
+    Arc::new(CachedChild::decode(&BRAND, &kinds(), DEPLOYMENT, object).unwrap())
 }

@@ -12,7 +12,7 @@ use crate::metrics::Backlog;
 
 /// The priority of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Priority {
+pub(crate) enum Priority {
     /// Objects of the initial list: controller-runtime's `handler.LowPriority`.
     Low,
     /// Everything else.

@@ -79,7 +79,7 @@ impl Scenario {
         let version = Arc::new(AtomicU32::new(1));
         let (log, script): (_, Arc<Script>) = (Arc::clone(&sent), Arc::new(script));
         let resources = Arc::<Store<_>>::default();
-        let children = Arc::new(Children::new(&BRAND, operator.owns()));
+        let children = Arc::new(Children::new(&BRAND, &[operator]));
         let (everything, versions) = (Arc::clone(&sent_ever), Arc::clone(&version));
         let cached = Arc::clone(&resources);
         let busy = Arc::<Mutex<Option<Duration>>>::default();

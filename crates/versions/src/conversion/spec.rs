@@ -15,16 +15,13 @@ pub const MOST_VALUES: usize = 500;
 /// The hub's spec of an object that was read in version `from`. Total: invalid values are passed
 /// on, and validation reports them.
 pub fn hub_spec(kind: &Kind, from: &Version, spec: &Value, annotations: Option<&Value>) -> Value {
-    if from.name == kind.hub.name {
-        return spec.clone();
-    }
     let data = annotations
         .and_then(|annotations| annotations.get(kind.brand.conversion_data))
         .and_then(Value::as_str);
     convert_spec(kind, from, &kind.hub, spec.clone(), data).0
 }
 
-/// The version of `kind` that is not `version`.
+/// The version of `kind` that is not `version`; of a kind with one version, this one.
 pub fn other<'a>(kind: &'a Kind, version: &Version) -> &'a Version {
     match version.name == kind.hub.name {
         true => &kind.spoke,
@@ -41,9 +38,10 @@ pub fn convert_spec(
     spec: Value,
     data: Option<&str>,
 ) -> (Value, Option<String>) {
-    let Value::Object(mut spec) = spec else {
+    let mut spec = match spec {
+        Value::Object(spec) if from.name != to.name => spec,
         // Nothing to convert: an absent spec is the same in every version.
-        return (spec, None);
+        spec => return (spec, None),
     };
     let from_spoke = from.name == kind.spoke.name;
     let paths = || {

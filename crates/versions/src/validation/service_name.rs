@@ -19,6 +19,7 @@ pub fn service_name_error(name: &str) -> Option<FieldError> {
 }
 
 /// Whether the name of a resource must be valid for a Service.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy)]
 pub enum ServiceName {
     /// Not needed: the version has no Service.

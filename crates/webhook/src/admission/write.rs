@@ -55,8 +55,8 @@ impl Write<'_> {
         let (reason, not_allowed) = self.admission.not_allowed(wanted, stored)?;
         let (field, value) = pods.blamed(&self.new.spec);
         let detail = match pods {
-            Pods::Counted(_) => not_allowed,
             Pods::Derived { .. } => format!("gives {wanted} pods, which {not_allowed}"),
+            _ => not_allowed,
         };
         Some((reason, FieldError::invalid(field, value, &detail)))
     }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::observed::{Observed, ObservedPod, PodFailure, Problem, Reason};
 
 /// How long a pod may fail to start before the resource is degraded.
-pub const PATIENCE_WITH_PODS: Duration = Duration::from_secs(60);
+const PATIENCE_WITH_PODS: Duration = Duration::from_secs(60);
 
 /// The reasons why pods do not start.
 pub(super) const REASONS: [Reason; 5] = [
@@ -47,7 +47,7 @@ pub(super) fn failing(observed: &Observed) -> Option<Failing> {
 }
 
 /// Time until the status changes without a new observation: a pod that does not start makes the
-/// resource degraded after [`PATIENCE_WITH_PODS`].
+/// resource degraded after a minute.
 pub fn next_change(observed: &Observed) -> Option<Duration> {
     let (_, failure) = longest(observed)?;
     PATIENCE_WITH_PODS

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::object;
 use crate::kinds::DATA_ANNOTATION;
 use crate::tests::api::validation::within;
-use crate::tests::workload::kinds;
+use crate::tests::workload::{kinds, schema_of};
 use quartet_versions::{Kind, Version};
 
 /// Every kind with each of its versions, by name.
@@ -59,10 +59,13 @@ pub(crate) fn arbitrary_spec() -> impl Strategy<Value = Value> {
 }
 
 /// Valid specs of the version, other JSON, and no spec.
-pub(super) fn spec_of(version: &'static Version) -> impl Strategy<Value = Option<Value>> {
+pub(super) fn spec_of(
+    kind: &Kind,
+    version: &Version,
+) -> impl Strategy<Value = Option<Value>> + use<> {
     prop_oneof![
         1 => Just(None),
-        4 => within(&version.spec).prop_map(Some),
+        4 => within(schema_of(kind, version)).prop_map(Some),
         4 => arbitrary_spec().prop_map(Some),
     ]
 }
@@ -86,7 +89,7 @@ pub(crate) fn arbitrary_object(
 ) -> impl Strategy<Value = Value> {
     let version = kind.version(version).unwrap();
     let data = prop::option::of(arbitrary_spec());
-    (spec_of(version), data, arbitrary_json()).prop_map(move |(spec, data, status)| {
+    (spec_of(kind, version), data, arbitrary_json()).prop_map(move |(spec, data, status)| {
         let mut metadata = json!({"name": "x"});
         if let Some(data) = data {
             let data = json!({"v1": data, "v2": data, "v1alpha1": data}).to_string();
@@ -100,8 +103,10 @@ pub(crate) fn arbitrary_object(
 pub(super) fn pairs_and_objects()
 -> impl Strategy<Value = (&'static Kind, &'static Version, &'static Version, Value)> {
     pairs().prop_flat_map(|(kind, from, to)| {
-        (metadata(), spec_of(from), arbitrary_json()).prop_map(move |(metadata, spec, status)| {
-            (kind, from, to, object(kind, from, metadata, spec, status))
-        })
+        (metadata(), spec_of(kind, from), arbitrary_json()).prop_map(
+            move |(metadata, spec, status)| {
+                (kind, from, to, object(kind, from, metadata, spec, status))
+            },
+        )
     })
 }

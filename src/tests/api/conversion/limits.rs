@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{converted, of};
 use crate::kinds::{DATA_ANNOTATION, memcached};
-use crate::tests::workload::kinds;
+use crate::tests::workload::{kinds, schema_of};
 use quartet_versions::conversion::{ANNOTATIONS_LIMIT_BYTES, MOST_VALUES, OMITTED, convert};
 use quartet_versions::limits::{LABEL, NAME, QUALIFIED_NAME, QUALIFIED_NAME_MAX, QUANTITY_MAX};
 use quartet_versions::raw::has_at_most;
@@ -106,7 +106,12 @@ fn largest(schema: &Value) -> Value {
 fn the_data_of_every_valid_object_is_below_32_kib() {
     for kind in kinds() {
         for (from, to) in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
-            let object = of(kind, from, json!({"name": "x"}), largest(&from.spec));
+            let object = of(
+                kind,
+                from,
+                json!({"name": "x"}),
+                largest(schema_of(kind, from)),
+            );
             let there = converted(kind, &object, to);
             let data = there["metadata"]["annotations"][DATA_ANNOTATION].as_str();
             let bytes = data.unwrap_or_default().len();
@@ -119,7 +124,7 @@ fn the_data_of_every_valid_object_is_below_32_kib() {
 fn every_valid_spec_has_at_most_half_of_the_values_that_are_read() {
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
-            let spec = largest(&version.spec).to_string();
+            let spec = largest(schema_of(kind, version)).to_string();
             let are_few = has_at_most(MOST_VALUES / 2, &spec);
             assert!(are_few, "{kind:?} {version:?}");
         }

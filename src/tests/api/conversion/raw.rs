@@ -65,7 +65,7 @@ fn odd_objects() -> impl Strategy<Value = (&'static Kind, &'static Version, Valu
         let members = (
             version,
             prop::option::weighted(0.9, odd_metadata()),
-            spec_of(from),
+            spec_of(kind, from),
             prop::option::of(arbitrary_json()),
             prop::option::of(arbitrary_json()),
         );

@@ -7,7 +7,7 @@ use super::owner::Owner;
 use crate::object::Object;
 use quartet_applied::fingerprint::{self, Fingerprint};
 use quartet_applied::stamp::Stamp;
-use quartet_versions::Brand;
+use quartet_versions::{Brand, Kind};
 use quartet_workload::{ChildKind, ChildState, ObservedWorkload, kept};
 
 /// Longest selector of an older operator that is kept, as JSON. Those that exist have three labels. The API
@@ -29,16 +29,22 @@ pub struct CachedChild {
 }
 
 impl CachedChild {
-    /// The cached form of an object of the type `kind`, as the API server sends it. Objects in a list do
-    /// not contain their type.
+    /// The cached form of an object of the type `kind`, as the API server sends it, of a resource of one of
+    /// these `kinds`. Objects in a list do not contain their type.
     ///
     /// # Errors
     /// The reason, for the log.
-    pub fn decode(brand: &Brand, kind: ChildKind, object: &Value) -> Result<Self, String> {
+    pub fn decode(
+        brand: &Brand,
+        kinds: &[&Kind],
+        kind: ChildKind,
+        object: &Value,
+    ) -> Result<Self, String> {
         let owner = Owner::of(brand, object);
-        let manager = owner.as_ref().map(|owner| owner.field_manager(brand));
-        let fingerprint =
-            manager.and_then(|it| fingerprint::of_observed(object, &it, brand.applied));
+        let owning = owner.as_ref().and_then(|owner| owner.is_of(kinds));
+        let fingerprint = owning.and_then(|owning| {
+            fingerprint::of_observed(object, owning.field_manager, brand.applied)
+        });
         let mut state = (kind.observe)(object);
         if let (ChildState::Workload(workload), Some(owner)) = (&mut state, &owner) {
             let selector = kept::selector_of(object, &owner.controller_name(), &owner.name);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::meta::text;
-use quartet_versions::Brand;
+use quartet_versions::{Brand, Kind};
 
 /// Longest owner that is cached. The API server does not limit the texts of an owner reference; those of a
 /// resource that exists are below 650 bytes.
@@ -84,8 +84,9 @@ impl Owner {
         self.kind.to_ascii_lowercase()
     }
 
-    /// The field manager of its kind: the operator's name and the kind.
-    pub(super) fn field_manager(&self, brand: &Brand) -> String {
-        format!("{}-{}", brand.name, self.controller_name())
+    /// Its kind, if it is one of these.
+    pub(super) fn is_of<'k>(&self, kinds: &[&'k Kind]) -> Option<&'k Kind> {
+        let mut kinds = kinds.iter().copied();
+        kinds.find(|kind| kind.group == &*self.group && kind.kind == &*self.kind)
     }
 }

@@ -4,6 +4,7 @@ use super::{CachedChild, CachedPod, CachedResource, Owner, of_index};
 use crate::object::{Object as _, ObjectKey};
 use quartet_operator::kinds::memcached::KIND;
 use quartet_operator::kinds::{BRAND, OPERATORS};
+use quartet_operator::packaging::kinds;
 use quartet_workload::{DEPLOYMENT, owned_by as owned_types};
 
 fn owned_by(api_version: &str) -> Value {
@@ -86,7 +87,7 @@ fn decoding_takes_whatever_there_is_and_refuses_only_what_has_no_version() {
         "spec": [], "status": {"conditions": {"type": 1}, "replicas": "many"},
     });
     for owned in owned_types(OPERATORS) {
-        assert!(CachedChild::decode(&BRAND, owned.kind, &odd).is_ok());
+        assert!(CachedChild::decode(&BRAND, &kinds(), owned.kind, &odd).is_ok());
     }
     assert!(CachedPod::decode(&BRAND, &odd).is_ok());
     assert!(CachedResource::decode(&KIND, &odd).is_ok());
@@ -119,7 +120,7 @@ fn of_a_condition_only_what_a_status_needs_is_kept() {
             "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "9"},
             "status": {"conditions": [{"type": type_, "status": status, "reason": reason, "message": "é".repeat(400)}]},
         });
-        let child = CachedChild::decode(&BRAND, DEPLOYMENT, &object).expect("decodes");
+        let child = CachedChild::decode(&BRAND, &kinds(), DEPLOYMENT, &object).expect("decodes");
         child.workload().expect("it makes pods").clone()
     };
     // Cut at a character's border.
@@ -143,7 +144,7 @@ fn of_a_condition_only_what_a_status_needs_is_kept() {
 fn a_child_in_a_list_gets_its_type_from_the_informer() {
     let object = owned_by("cache.example.com/v1");
     for owned in owned_types(OPERATORS) {
-        let child = CachedChild::decode(&BRAND, owned.kind, &object).expect("decodes");
+        let child = CachedChild::decode(&BRAND, &kinds(), owned.kind, &object).expect("decodes");
         assert_eq!(child.workload().is_some(), owned.kind.has_pods);
     }
 }

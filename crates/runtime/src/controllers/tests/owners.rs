@@ -73,7 +73,7 @@ fn a_service_wakes_its_owner_like_a_deployment() {
     let scene = Scene::new();
     scene.holds("ElasticWeb", "ns", "web");
     let owner = reference("elasticweb.example.com/v1", "ElasticWeb web");
-    let service = CachedChild::decode(&BRAND, SERVICE, &child("web", &[owner])).unwrap();
+    let service = CachedChild::decode(&BRAND, &kinds(), SERVICE, &child("web", &[owner])).unwrap();
     scene.handlers.child_changed(&deleted(Arc::new(service)));
     assert_eq!(scene.enqueued(), ["ElasticWeb ns/web"]);
 }

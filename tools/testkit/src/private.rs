@@ -9,13 +9,17 @@ use tokio::sync::{Mutex, MutexGuard};
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// A running cluster, deleted when dropped.
-pub(crate) struct Private {
-    pub(crate) cluster: Arc<Cluster>,
+pub struct Private {
+    /// The cluster.
+    pub cluster: Arc<Cluster>,
     _turn: MutexGuard<'static, ()>,
 }
 
 /// Starts a cluster without CRDs.
-pub(crate) async fn cluster() -> Private {
+///
+/// # Panics
+/// If it does not start.
+pub async fn private_cluster() -> Private {
     let turn = ONE_AT_A_TIME.lock().await;
     let starting = tokio::task::spawn_blocking(|| Cluster::start(Options::default()));
     let cluster = starting.await.expect("no panic").expect("a cluster");

@@ -4,22 +4,34 @@
 use serde_json::{Value, json};
 
 /// The kinds, each with its resource and then the children that its operator created.
-pub(crate) const ALL: [(&str, &str); 4] = [
-    ("Memcached", include_str!("original/memcached.yaml")),
-    ("Nginx", include_str!("original/nginx.yaml")),
-    ("ElasticWeb", include_str!("original/elasticweb.yaml")),
-    ("HelloWorld", include_str!("original/helloworld.yaml")),
+pub const ALL: [(&str, &str); 4] = [
+    (
+        "Memcached",
+        include_str!("../../../tests/support/original/memcached.yaml"),
+    ),
+    (
+        "Nginx",
+        include_str!("../../../tests/support/original/nginx.yaml"),
+    ),
+    (
+        "ElasticWeb",
+        include_str!("../../../tests/support/original/elasticweb.yaml"),
+    ),
+    (
+        "HelloWorld",
+        include_str!("../../../tests/support/original/helloworld.yaml"),
+    ),
 ];
 
 /// Returns the resource and the children of one of [`ALL`].
-pub(crate) fn resource_and_children(documents: &str) -> (Value, Vec<Value>) {
+pub fn resource_and_children(documents: &str) -> (Value, Vec<Value>) {
     let mut all: Vec<Value> = serde_saphyr::from_multiple(documents).expect("YAML");
     let children = all.split_off(1);
     (all.remove(0), children)
 }
 
 /// Adds the owner reference that controller-runtime's `SetControllerReference` sets.
-pub(crate) fn owned(mut child: Value, owner: &Value) -> Value {
+pub fn owned(mut child: Value, owner: &Value) -> Value {
     child["metadata"]["ownerReferences"] = json!([{
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
@@ -34,7 +46,7 @@ pub(crate) fn owned(mut child: Value, owner: &Value) -> Value {
 /// Panics unless `after` is the object `before`, adopted: no other field manager owns a field of
 /// its spec, its immutable fields are unchanged, and no field of the original operator is left.
 #[track_caller]
-pub(crate) fn assert_adopted(before: &Value, after: &Value) {
+pub fn assert_adopted(before: &Value, after: &Value) {
     let (old, new) = (&before["metadata"], &after["metadata"]);
     assert_eq!(old["uid"], new["uid"], "the same object: {after:#}");
     let owner = |metadata: &Value| metadata["ownerReferences"][0]["uid"].clone();
