@@ -18,6 +18,7 @@ mod outage;
 mod previous;
 mod refused_specs;
 mod schema;
+mod sequences;
 mod shared;
 mod upgrade;
 mod versions_change;

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::fields::data_in;
 use super::omitted::OMITTED_MAPPING;
 use crate::kind::{Kind, Version};
 use crate::raw::has_at_most;
@@ -18,10 +19,9 @@ pub fn hub_spec(kind: &Kind, from: &Version, spec: &Value, annotations: Option<&
     if from.name == kind.hub.name {
         return spec.clone();
     }
-    let data = annotations
-        .and_then(|annotations| annotations.get(kind.brand.conversion_data))
-        .and_then(Value::as_str);
-    convert_spec(kind, from, &kind.hub, spec.clone(), data).0
+    let annotation = |name: &str| Some(annotations?.get(name)?.as_str()?.into());
+    let data = data_in(kind, &kind.hub, annotation);
+    convert_spec(kind, from, &kind.hub, spec.clone(), data.as_deref()).0
 }
 
 /// The version of `kind` that is not `version`.
