@@ -1,6 +1,7 @@
 //! Tests of the reconcilers as a whole: the children of each kind, its status, properties of both
 //! for every input, and the faults of the original operators.
 
+mod charts;
 mod children;
 mod faults;
 mod generators;
