@@ -107,10 +107,11 @@ fn check_law(kind: &'static Kind, object: &Value) {
 }
 
 fn data_of(object: &Value) -> Option<&Value> {
-    object
-        .get("metadata")?
-        .get("annotations")?
-        .get(DATA_ANNOTATION)
+    let annotations = object.get("metadata")?.get("annotations")?.as_object()?;
+    let ours = annotations
+        .iter()
+        .find(|(name, _)| name.starts_with(DATA_ANNOTATION));
+    ours.map(|(_, value)| value)
 }
 
 /// Returns the object in version `to`; `None` if the annotations have no space for all of it.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use modelapi::ObjectId;
 use serde_json::{Value, json};
 
-use crate::specs::{asking_for, at_path, schema_of, service_on_and_off, smallest_spec};
+use crate::specs::{asking_for, at_path, service_on_and_off, smallest_spec};
 use quartet_applied::merge;
 use quartet_operator::kinds::OPERATORS;
 use quartet_workload::{DEPLOYMENT, Operator, Owned, SERVICE};
@@ -94,7 +94,7 @@ impl Subject {
     /// The schema of a field of the hub spec; null if it has no such field.
     fn field(self, name: &str) -> &'static Value {
         let kind = self.operator().kind();
-        &schema_of(kind, &kind.hub)["properties"][name]
+        &kind.schema_of(&kind.hub)["properties"][name]
     }
 
     /// A change of the sample to this number of pods.

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod configuration;
+mod credentials;
 mod metrics;
 #[path = "../support/metrics_list.rs"]
 mod metrics_list;

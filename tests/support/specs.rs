@@ -1,29 +1,16 @@
 //! Specs for the tests of all kinds: what a kind requires, from its sample.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-
 use quartet_applied::merge;
+use quartet_versions::Kind;
 use quartet_versions::replicas::{Path, Pods};
 use quartet_versions::validation::ServiceName;
-use quartet_versions::{Kind, Version};
 use serde_json::{Value, json};
 
 use super::sample_spec;
 
-/// The schema of the spec of a version, computed once.
-pub(crate) fn schema_of(kind: &Kind, version: &Version) -> &'static Value {
-    static SCHEMAS: Mutex<BTreeMap<String, &Value>> = Mutex::new(BTreeMap::new());
-    let mut schemas = SCHEMAS.lock().expect("no panic");
-    let new = || Box::leak(Box::new(kind.spec_of(version))) as &_;
-    schemas
-        .entry(kind.crd_name() + version.name)
-        .or_insert_with(new)
-}
-
 /// The required fields of the hub sample, and this number of pods.
 pub(crate) fn smallest_spec(kind: &Kind, pods: i64) -> Value {
-    let required = schema_of(kind, &kind.hub)["required"].as_array();
+    let required = kind.schema_of(&kind.hub)["required"].as_array();
     let mut spec = sample_spec(kind);
     if let Value::Object(members) = &mut spec {
         members.retain(|name, _| required.is_some_and(|it| it.contains(&json!(name))));

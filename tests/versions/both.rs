@@ -156,39 +156,6 @@ async fn two_field_managers_in_two_versions_keep_their_fields_and_can_conflict()
     assert_owned(&env, &[("new", hub, json!({"f:replicas": {}}))]).await;
 }
 
-/// A known limit. The API server removes a field that a manager no longer applies from the object in
-/// the version of each field manager. In the original version, the fields that it lacks are one
-/// annotation, which stays with its value as long as one of them is left (structured-merge-diff v6.3.3,
-/// `addBackOwnedItemsForVersion` in `merge/update.go`).
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_known_limit_apply_removes_no_single_field_beside_a_manager_of_the_original() {
-    let env = BOTH_VERSIONS.test_env().await;
-    let apply = async |version: &Version, manager: &str, spec: Value| {
-        let path = path(MEMCACHED, version, "default", "outlived");
-        let target = format!("{path}?fieldManager={manager}");
-        let body = object(MEMCACHED, version, "outlived", spec);
-        env.apply(&target, &body).await.expect("applied")
-    };
-    let (spoke, hub) = (&MEMCACHED.spoke, &MEMCACHED.hub);
-    apply(spoke, "old", json!({"size": 3})).await;
-    apply(hub, "new", json!({"memory": 128, "threads": 2})).await;
-    let kept = apply(hub, "new", json!({"threads": 2})).await;
-    let spec = json!({"replicas": 3, "memory": 128, "threads": 2});
-    assert_eq!(kept["spec"], spec);
-    let entries = kept["metadata"]["managedFields"].to_string();
-    assert!(!entries.contains("f:memory"), "nobody owns it: {entries}");
-
-    // The way to remove it.
-    let hub_path = in_hub(MEMCACHED, "outlived");
-    let none = json!({"spec": {"memory": null}});
-    let removed = env.merge(&hub_path, none).await;
-    let spec = json!({"replicas": 3, "threads": 2});
-    assert_eq!(removed.expect("removed")["spec"], spec);
-    // The last of them goes.
-    let gone = apply(hub, "new", json!({})).await;
-    assert_eq!(gone["spec"], json!({"replicas": 3}));
-}
-
 /// Asserts that readers of the applied object, in either version, see who has applied which fields
 /// of the spec, and in which version.
 async fn assert_owned(env: &TestEnv, expected: &[(&str, &Version, Value)]) {

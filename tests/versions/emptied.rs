@@ -101,7 +101,7 @@ async fn an_emptied_object_map_or_list_is_as_an_empty_one_of_a_new_resource() {
     for operator in OPERATORS.iter().copied() {
         let kind = operator.kind();
         let base = packaging::sample(kind, &kind.hub).expect("a sample")["spec"].take();
-        let (schema, mut found) = (kind.spec_of(&kind.hub), Vec::new());
+        let (schema, mut found) = (kind.schema_of(&kind.hub), Vec::new());
         containers(&[], &schema, &mut found);
         // The spec itself has no default, since an object that was stored without one must not get pods, so
         // the API server rejects an emptied one.

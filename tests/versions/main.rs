@@ -16,6 +16,7 @@ mod outage;
 mod previous;
 mod refused_specs;
 mod schema;
+mod sequences;
 mod shared;
 mod upgrade;
 mod versions_change;

@@ -145,7 +145,7 @@ fn with_numbers(schema: &Value, field: &str, path: &[&str], cases: &mut Vec<Case
 }
 
 fn cases(kind: &Kind, version: &Version) -> Vec<Case> {
-    let (schema, mut cases) = (kind.spec_of(version), Vec::new());
+    let (schema, mut cases) = (kind.schema_of(version), Vec::new());
     with_texts(&mut cases);
     with_tolerations(&mut cases);
     with_resources(&mut cases);

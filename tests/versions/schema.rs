@@ -200,7 +200,7 @@ async fn the_rust_types_can_hold_what_the_api_server_accepts() {
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
             let asked = async |spec: Option<&Value>| blamed(env, kind, version, "x", spec).await;
-            let schema = kind.spec_of(version);
+            let schema = kind.schema_of(version);
             let full = full(&schema);
             assert_eq!(asked(Some(&full)).await, BTreeSet::new(), "{full}");
             let has_default = !schema["default"].is_null();

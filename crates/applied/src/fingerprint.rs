@@ -11,9 +11,9 @@ use std::hash::{Hash, Hasher};
 
 use serde_json::{Map, Value};
 
-use crate::fixed_hash::FixedHasher;
 use crate::managed_fields;
 use crate::quantity;
+use quartet_http::FixedHasher;
 
 /// Largest number of comparisons of items with entries of `fieldsV1`, each of which is parsed. A list that
 /// needs more, which none of ours does, is hashed as a whole.

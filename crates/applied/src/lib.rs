@@ -7,7 +7,6 @@
 pub mod absorb;
 pub mod field_conflict;
 pub mod fingerprint;
-mod fixed_hash;
 pub mod managed_fields;
 mod merge;
 mod quantity;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::fingerprint::Fingerprint;
-use crate::fixed_hash::FixedHasher;
+use quartet_http::FixedHasher;
 
 /// The value of an annotation of the child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::iter;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::http::{HeaderValue, header::USER_AGENT};
@@ -12,9 +12,12 @@ use kube::client::{AuthError, ClientBuilder};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use prometheus_client::registry::Registry;
 use rustls::pki_types::pem;
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 use tower::BoxError;
 
+use super::client_certificate::ClientCertificate;
 use super::requests::RequestCounter;
 use super::{Application, RunError};
 
@@ -35,6 +38,9 @@ pub(crate) struct Cluster {
     pub(super) server: String,
     /// The namespace of this pod; `None` with a kubeconfig.
     pub(super) pod_namespace: Option<String>,
+    /// When the API server answered last, or the process began.
+    pub(super) answered: watch::Receiver<Instant>,
+    pub(super) client_certificate: ClientCertificate,
 }
 
 impl Cluster {
@@ -73,6 +79,8 @@ impl Cluster {
         let pod_namespace =
             pod_namespace.or_else(|| is_pod.then(|| config.default_namespace.clone()));
         let requests = RequestCounter::new(&config.cluster_url, registry);
+        let answered = requests.answered.subscribe();
+        let client_certificate = ClientCertificate::of(&config.auth_info);
         // A plugin may wait for minutes for a login in a browser. Signals are handled meanwhile.
         let built = spawn_blocking(move || client(config, &requests)).await;
         let built = built.map_err(BoxError::from).and_then(|built| built);
@@ -83,6 +91,8 @@ impl Cluster {
             client,
             server,
             pod_namespace,
+            answered,
+            client_certificate,
         })
     }
 }
@@ -116,6 +126,7 @@ async fn found(file: Option<&Path>) -> Result<(Config, bool), RunError> {
             RunError::Configuration(problem.to_owned(), None)
         })?)
     };
+    let authority = kubeconfig.as_ref().ok().and_then(authority_file);
     let config = match kubeconfig {
         Ok(found) => Config::from_custom_kubeconfig(found, &KubeConfigOptions::default()).await,
         Err(error) => Err(error),
@@ -124,7 +135,25 @@ async fn found(file: Option<&Path>) -> Result<(Config, bool), RunError> {
         let problem = format!("cannot use the kubeconfig from {origin}");
         RunError::Configuration(problem, Some(without_secrets(error.into())))
     });
-    Ok((config?, false))
+    let mut config = config?;
+    // kube reads this file again every minute, as it does with a token and in a pod.
+    config.root_cert_file = authority;
+    Ok((config, false))
+}
+
+/// The file of the authority of the current context, if it is not in the kubeconfig itself.
+fn authority_file(kubeconfig: &Kubeconfig) -> Option<PathBuf> {
+    let current = kubeconfig.current_context.as_ref()?;
+    let mut contexts = kubeconfig.contexts.iter();
+    let context = contexts.find(|it| it.name == *current)?.context.as_ref()?;
+    let mut clusters = kubeconfig.clusters.iter();
+    let cluster = clusters
+        .find(|it| it.name == context.cluster)?
+        .cluster
+        .as_ref()?;
+    let file = cluster.certificate_authority.as_ref();
+    let file = file.filter(|_| cluster.certificate_authority_data.is_none());
+    file.map(PathBuf::from)
 }
 
 /// An error of kube without the parts of credentials that some contain, since errors are logged: lines of a

@@ -32,25 +32,33 @@ pub(super) fn check(
     }
 }
 
-/// Serves both endpoints. The only check of `/healthz`, `ping`, always passes.
-pub(super) fn router(ready: Vec<Check>) -> Router {
-    endpoint("healthz", Vec::new()).merge(endpoint("readyz", ready))
+/// Serves both endpoints. The only check of `/healthz`, `ping`, always passes. `remark` gives a line for the list
+/// of `/readyz` that is no failure.
+pub(super) fn router(
+    ready: Vec<Check>,
+    remark: impl Fn() -> Option<String> + Clone + Send + Sync + 'static,
+) -> Router {
+    endpoint("healthz", Vec::new(), || None).merge(endpoint("readyz", ready, remark))
 }
 
-fn endpoint(name: &'static str, mut checks: Vec<Check>) -> Router {
+fn endpoint(
+    name: &'static str,
+    mut checks: Vec<Check>,
+    remark: impl Fn() -> Option<String> + Clone + Send + Sync + 'static,
+) -> Router {
     checks.insert(0, check("ping", || None));
     let all = Arc::new(checks);
     let each = Arc::clone(&all);
     let every_check = async move |RawQuery(query): RawQuery| {
         let is_verbose = query.is_some_and(|query| query.contains("verbose"));
-        respond(name, all.iter(), is_verbose)
+        respond(name, all.iter(), remark(), is_verbose)
     };
     let one_check = async move |Path(given): Path<String>| {
         if !each.iter().any(|check| check.name == given) {
             return StatusCode::NOT_FOUND.into_response();
         }
         let chosen = each.iter().filter(|check| check.name == given);
-        respond(name, chosen, false)
+        respond(name, chosen, None, false)
     };
     Router::new()
         .route(&format!("/{name}"), get(every_check))
@@ -61,6 +69,7 @@ fn endpoint(name: &'static str, mut checks: Vec<Check>) -> Router {
 fn respond<'a>(
     endpoint: &str,
     checks: impl Iterator<Item = &'a Check>,
+    remark: Option<String>,
     is_verbose: bool,
 ) -> Response {
     let (mut lines, mut status) = (String::new(), StatusCode::OK);
@@ -82,6 +91,7 @@ fn respond<'a>(
             lines += &format!("[+]{name} ok\n");
         }
     }
+    lines.extend(remark.map(|remark| remark + "\n"));
     let body = match (status, is_verbose) {
         (StatusCode::OK, false) => "ok".to_owned(),
         (StatusCode::OK, true) => format!("{lines}{endpoint} check passed\n"),
@@ -109,7 +119,11 @@ mod tests {
             (!healthy).then(|| "the secret".to_owned())
         });
         let request = Request::get(path).body(Body::empty()).unwrap();
-        let response = router(vec![webhook]).oneshot(request).await.unwrap();
+        let remark = || Some("a remark".to_owned());
+        let response = router(vec![webhook], remark)
+            .oneshot(request)
+            .await
+            .unwrap();
         let status = response.status();
         let body = to_bytes(response.into_body(), 4096).await.unwrap();
         (status, String::from_utf8(body.to_vec()).unwrap())
@@ -142,7 +156,10 @@ mod tests {
         for path in ["/readyz?verbose", "/readyz?a=b&verbose=1"] {
             let (status, body) = ask(true, path).await;
             assert_eq!(status, StatusCode::OK);
-            assert_eq!(body, "[+]ping ok\n[+]webhook ok\nreadyz check passed\n");
+            assert_eq!(
+                body,
+                "[+]ping ok\n[+]webhook ok\na remark\nreadyz check passed\n"
+            );
         }
     }
 
@@ -150,7 +167,8 @@ mod tests {
     async fn a_failure_lists_every_check_and_withholds_the_reason() {
         let (status, body) = ask(false, "/readyz").await;
         assert_eq!(status, FAILED);
-        let expected = "[+]ping ok\n[-]webhook failed: reason withheld\nreadyz check failed\n";
+        let expected =
+            "[+]ping ok\n[-]webhook failed: reason withheld\na remark\nreadyz check failed\n";
         assert_eq!(body, expected);
         let (status, body) = ask(false, "/readyz/webhook").await;
         assert_eq!(status, FAILED);

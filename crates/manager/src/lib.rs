@@ -5,6 +5,7 @@
 )]
 
 mod application;
+mod client_certificate;
 mod cluster;
 #[doc(hidden)]
 pub mod config;
@@ -26,10 +27,12 @@ mod webhooks;
 use std::io;
 use std::net::TcpListener;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
 
 pub use application::Application;
 use cluster::Cluster;
@@ -48,6 +51,8 @@ const EXIT_USAGE: u8 = 64;
 /// Maximum number of threads of the webhook server. More threads only cost memory on a machine with
 /// many cores.
 const MAX_WEBHOOK_THREADS: usize = 4;
+/// A watch ends and begins again within this time.
+const LONG_SILENCE: Duration = Duration::from_secs(180);
 
 /// Why the process ended, other than by a clean stop.
 #[derive(Debug, thiserror::Error)]
@@ -240,8 +245,10 @@ async fn start_and_stop(
     controllers.start("controllers", running);
     tokio::spawn(version_check::run(cluster.clone()));
     let servers = &mut process.servers;
+    servers.start_endless("client certificate", cluster.client_certificate.changed());
     if let Some(listener) = health {
-        let serving = plain("health", listener, health::router(ready), HEALTH)?;
+        let router = health::router(ready, move || silence(*cluster.answered.borrow()));
+        let serving = plain("health", listener, router, HEALTH)?;
         let stop = servers.stopping().cancelled_owned();
         servers.start("health server", serving.run(stop));
     }
@@ -257,6 +264,13 @@ async fn start_and_stop(
         )?;
     }
     process.supervise(next_signal).await
+}
+
+/// A line for `/readyz` if the API server has not answered for long. It is no failure: webhooks are served.
+fn silence(answered: Instant) -> Option<String> {
+    let silent = answered.elapsed();
+    let is_long = silent >= LONG_SILENCE;
+    is_long.then(|| format!("the API server has not answered for {} s", silent.as_secs()))
 }
 
 /// Handles SIGTERM, which the kubelet sends, and SIGINT and SIGHUP, which a terminal sends, for the rest

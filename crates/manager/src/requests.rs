@@ -20,6 +20,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use quartet_http::metric::registered;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tower::{BoxError, Layer, Service};
 use tracing::Span;
@@ -44,6 +45,8 @@ struct Labels {
 pub(super) struct RequestCounter {
     requests: Family<Labels, Counter>,
     host: Arc<str>,
+    /// The time of the last answer.
+    pub(super) answered: watch::Sender<Instant>,
 }
 
 impl RequestCounter {
@@ -56,6 +59,7 @@ impl RequestCounter {
                 "Number of HTTP requests, partitioned by status code, method, and host",
             ),
             host: server.authority().map_or("", Authority::as_str).into(),
+            answered: watch::Sender::new(Instant::now()),
         }
     }
 }
@@ -95,6 +99,7 @@ where
     fn call(&mut self, request: Request<In>) -> Self::Future {
         let query = request.uri().query().unwrap_or_default();
         let is_watch = query.split('&').any(|field| field == "watch=true");
+        let answered = self.counter.answered.clone();
         let mut exchange = Exchange {
             requests: self.counter.requests.clone(),
             labels: Labels {
@@ -109,6 +114,7 @@ where
         let exchange = async move {
             let response = response.await;
             let response = response.map_err(|error| without_secrets(error.into()))?;
+            answered.send_replace(Instant::now());
             let status = response.status();
             // Unsigned numbers become text in a trace.
             span.record("http.response.status_code", i64::from(status.as_u16()));

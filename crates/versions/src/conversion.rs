@@ -1,10 +1,11 @@
 //! Conversion between the two versions of a kind, on JSON. Pure; accepts every object that could
 //! be stored; does not validate and sets no defaults. Fields that the target version lacks are
-//! kept in one annotation and restored by the conversion back.
+//! kept in an annotation and restored by the conversion back.
 //!
 //! Depends on the names in `kind` only. Uses no typed specs: they would add or lose
 //! fields.
 
+mod fields;
 mod omitted;
 mod spec;
 mod text;
@@ -12,6 +13,7 @@ mod text;
 use serde_json::Value;
 use thiserror::Error;
 
+pub use fields::data_in;
 pub use omitted::OMITTED;
 pub use omitted::reject_writes;
 pub use spec::{MOST_VALUES, convert_spec, data_for, hub_spec, other};

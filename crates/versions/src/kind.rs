@@ -28,7 +28,8 @@ pub struct Brand {
     /// election.
     pub domain: &'static str,
     /// Annotation of a resource: the fields that its version lacks,
-    /// `{"<the other version>": {<fields of its spec>}}`.
+    /// `{"<the other version>": {<fields of its spec>}}`. Each field has an annotation beside it, with the name of this
+    /// one and its path.
     pub conversion_data: &'static str,
     /// Annotation of a resource: nothing is applied.
     pub paused: &'static str,

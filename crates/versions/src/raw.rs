@@ -89,7 +89,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
 }
 
 /// The content of a string.
-pub(crate) fn text(json: &str) -> Option<Cow<'_, str>> {
+fn text(json: &str) -> Option<Cow<'_, str>> {
     // Anything else may be long, and would be read to the end.
     let is_string = json.starts_with('"');
     let Text(text) = is_string.then(|| serde_json::from_str(json).ok())??;

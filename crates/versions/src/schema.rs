@@ -3,6 +3,7 @@
 //! schemas of maps and enums that attributes of fields use.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceSubresourceScale, JSON,
@@ -63,6 +64,9 @@ fn map(max: u16, values: &Schema, rules: &[Rule]) -> Schema {
     })
 }
 
+/// By group, kind and version.
+static SCHEMAS: Mutex<BTreeMap<[&str; 3], &Value>> = Mutex::new(BTreeMap::new());
+
 impl Kind {
     /// The CRD with only `version`, which must be a version of this kind.
     pub fn crd(&self, version: &Version) -> CustomResourceDefinition {
@@ -92,11 +96,15 @@ impl Kind {
         crd
     }
 
-    /// The schema of the spec of `version`.
-    pub fn spec_of(&self, version: &Version) -> Value {
-        let crd = serde_json::to_value(self.crd(version)).unwrap_or_default();
-        let spec = crd.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec");
-        spec.cloned().unwrap_or_default()
+    /// The schema of the spec of `version`. Computed once.
+    pub fn schema_of(&self, version: &Version) -> &'static Value {
+        let key = [self.group, self.kind, version.name];
+        let mut schemas = SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner);
+        schemas.entry(key).or_insert_with(|| {
+            let mut crd = serde_json::to_value(self.crd(version)).unwrap_or_default();
+            let spec = crd.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties/spec");
+            Box::leak(Box::new(spec.map(Value::take).unwrap_or_default()))
+        })
     }
 }
 

@@ -3,7 +3,6 @@ use serde_json::{Value, json};
 
 use crate::kinds::{elasticweb, helloworld, memcached, nginx};
 use crate::tests::api::conversion::generators::{arbitrary_spec, kinds_and_versions};
-use crate::tests::workload::schema_of;
 use quartet_versions::validation::service_name_error;
 use quartet_versions::{Kind, Version};
 
@@ -110,7 +109,7 @@ proptest! {
     fn what_keeps_every_bound_of_its_schema_passes(
         (kind, version, spec) in kinds_and_versions()
             .prop_flat_map(|(kind, version)| (Just(kind), Just(version),
-                within(schema_of(kind, version_of(kind, version)))))
+                within(kind.schema_of(version_of(kind, version)))))
     ) {
         prop_assert_eq!(said(kind, version, spec.clone()), None, "{}", spec);
     }

@@ -77,7 +77,7 @@ proptest! {
     #[test]
     fn what_validation_passes_has_children_or_is_over_the_limit(
         (operator, spec) in any_operator().prop_flat_map(|operator| {
-            (Just(operator), within(schema_of(operator.kind(), &operator.kind().hub)))
+            (Just(operator), within(operator.kind().schema_of(&operator.kind().hub)))
         })
     ) {
         if operator.kind().hub.validate(&spec).is_ok() {

@@ -1,6 +1,7 @@
 //! Tests of the reconcilers as a whole: the children of each kind, its status, properties of both
 //! for every input, and the faults of the original operators.
 
+mod charts;
 mod children;
 mod faults;
 mod generators;
@@ -28,7 +29,6 @@ use quartet_workload::{
     Child, ChildKind, DEPLOYMENT, Desired, Observed, ObservedChild, ObservedPod, ObservedWorkload,
     Operator, Problem, Resource, SERVICE, Settings,
 };
-pub(crate) use specs::schema_of;
 use specs::{asking_for, service_on_and_off, smallest_spec};
 
 /// The kinds for which tests are written by hand. What all kinds share is tested with them, and of any

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::fields::data_in;
 use super::omitted::OMITTED_MAPPING;
 use crate::kind::{Kind, Version};
 use crate::raw::has_at_most;
@@ -15,10 +16,9 @@ pub const MOST_VALUES: usize = 500;
 /// The hub's spec of an object that was read in version `from`. Total: invalid values are passed
 /// on, and validation reports them.
 pub fn hub_spec(kind: &Kind, from: &Version, spec: &Value, annotations: Option<&Value>) -> Value {
-    let data = annotations
-        .and_then(|annotations| annotations.get(kind.brand.conversion_data))
-        .and_then(Value::as_str);
-    convert_spec(kind, from, &kind.hub, spec.clone(), data).0
+    let annotation = |name: &str| Some(annotations?.get(name)?.as_str()?.into());
+    let data = data_in(kind, &kind.hub, annotation);
+    convert_spec(kind, from, &kind.hub, spec.clone(), data.as_deref()).0
 }
 
 /// The version of `kind` that is not `version`; of a kind with one version, this one.

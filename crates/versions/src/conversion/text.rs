@@ -4,10 +4,11 @@
 use serde_json::Value;
 
 use super::ConversionError;
+use super::fields::{annotations_for, data_in, is_ours};
 use super::omitted::OMITTED;
 use super::spec::{MOST_VALUES, convert_spec};
 use crate::kind::{Kind, Version};
-use crate::raw::{ANNOTATIONS_LIMIT_BYTES, Members, has_at_most, json, text};
+use crate::raw::{ANNOTATIONS_LIMIT_BYTES, Members, has_at_most, json};
 
 /// Appends the object with these `members`, converted to the version `to`, to `out`. Returns the version that it
 /// had, and whether data was left out, as in [`super::Converted`].
@@ -23,7 +24,7 @@ pub fn convert_into(
     to: &Version,
 ) -> Result<(&'static str, bool), ConversionError> {
     // The new texts live as long as the members that refer to them.
-    let (api_version, new_spec, new_metadata, new_annotations, new_data, empty);
+    let (api_version, new_spec, new_metadata, new_annotations, new_data, hash, empty);
     let mut members = members;
     let from = version_of_object(kind, &members)?;
     let mut data_left_out = false;
@@ -45,17 +46,29 @@ pub fn convert_into(
                     Some(annotations) => Members::of(annotations).ok(),
                 });
         let ours = kind.brand.conversion_data;
-        let old_data = annotations.as_mut().and_then(|all| all.0.remove(ours));
-        let mut is_changed = old_data.is_some();
+        let old_data = annotations.as_ref();
+        let old_data = old_data.and_then(|all| data_in(kind, to, |name| all.text(name)));
+        let mut is_changed = annotations.as_mut().is_some_and(|all| {
+            let before = all.0.len();
+            all.0.retain(|name, _| !is_ours(kind, name));
+            all.0.len() < before
+        });
         // Anything else than an object is the same in every version.
         if let Some(spec) = members.json("spec").filter(|spec| spec.starts_with('{')) {
             let spec = parse(kind, spec)?;
-            let old_data = old_data.and_then(|data| text(data.get()));
             let (mut spec, data) = convert_spec(kind, from, to, spec, old_data.as_deref());
             if let Some(data) = data {
                 let needed = ours.len() + data.len();
                 match &mut annotations {
                     Some(all) if all.bytes_beside(ours) + needed <= ANNOTATIONS_LIMIT_BYTES => {
+                        let (names, value) = annotations_for(kind, from, &data);
+                        let bytes: usize = names.iter().map(|it| it.len() + value.len()).sum();
+                        // They must leave room for what a user adds.
+                        if all.bytes_beside(ours) + needed + bytes <= ANNOTATIONS_LIMIT_BYTES / 2 {
+                            hash = json(&value);
+                            let names = names.into_iter().map(|it| (it.into(), &*hash));
+                            all.0.extend(names);
+                        }
                         new_data = json(&data);
                         all.0.insert(ours.into(), &new_data);
                         is_changed = true;

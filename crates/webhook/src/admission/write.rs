@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::object::Object;
 use super::{Admission, Rejected};
 use quartet_versions::Version;
-use quartet_versions::conversion::{self, ANNOTATIONS_LIMIT_BYTES, convert_spec, data_for};
+use quartet_versions::conversion::{
+    self, ANNOTATIONS_LIMIT_BYTES, convert_spec, data_for, data_in,
+};
 use quartet_versions::replicas::Pods;
 use quartet_versions::validation::{FieldError, service_name_error};
 
@@ -29,10 +31,11 @@ pub(super) struct Resource<'a> {
 
 impl<'a> Resource<'a> {
     pub(super) fn read(admission: &Admission, object: Object<'a>) -> Result<Self, Rejected> {
-        let name = admission.kind.brand.conversion_data;
+        let other = conversion::other(admission.kind, admission.version);
+        let annotations = object.annotations();
         Ok(Self {
             spec: object.spec()?,
-            data: object.annotations().text(name),
+            data: data_in(admission.kind, other, |name| annotations.text(name)),
             object,
         })
     }

@@ -87,6 +87,42 @@ fn data_cannot_bring_back_what_the_version_that_was_written_can_say_itself() {
 }
 
 #[test]
+fn each_field_has_an_annotation_that_belongs_to_the_data_beside_it() {
+    let kind = &memcached::KIND;
+    let spec = json!({
+        "memory": 64, "service": {}, "imagePullSecrets": [{"name": "b"}],
+        "scheduling": {"tolerations": [{"operator": "Exists"}]},
+    });
+    let hub = of(kind, &kind.hub, json!({"name": "x"}), spec);
+    let mut spoke = converted(kind, &hub, &kind.spoke);
+    let annotations = spoke["metadata"]["annotations"].as_object_mut().unwrap();
+    let mut names: Vec<&str> = annotations
+        .keys()
+        .map(|it| &it[DATA_ANNOTATION.len()..])
+        .collect();
+    names.retain(|name| !name.chars().any(|it| it.is_ascii_digit()));
+    let readable = [
+        "",
+        ".spec",
+        ".spec.imagePullSecrets",
+        ".spec.memory",
+        ".spec.scheduling",
+        ".spec.scheduling.tolerations",
+        ".spec.service",
+    ];
+    assert_eq!(names, readable);
+    // The entry of the list, and its key.
+    assert_eq!(annotations.len(), readable.len() + 2, "{annotations:?}");
+
+    // Of data that was written alone, every field counts.
+    annotations.remove(&format!("{DATA_ANNOTATION}.spec.memory"));
+    annotations[DATA_ANNOTATION] = json!(json!({"v1": {"memory": 128, "threads": 2}}).to_string());
+    let back = converted(kind, &spoke, &kind.hub);
+    assert_eq!(back["spec"], json!({"memory": 128, "threads": 2}));
+    assert_eq!(back["metadata"], json!({"name": "x"}));
+}
+
+#[test]
 fn an_object_in_the_wanted_version_is_not_touched() {
     let kind = &memcached::KIND;
     let metadata = json!({"annotations": {DATA_ANNOTATION: "anything"}});

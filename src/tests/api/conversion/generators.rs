@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::object;
 use crate::kinds::DATA_ANNOTATION;
 use crate::tests::api::validation::within;
-use crate::tests::workload::{kinds, schema_of};
+use crate::tests::workload::kinds;
 use quartet_versions::{Kind, Version};
 
 /// Every kind with each of its versions, by name.
@@ -65,7 +65,7 @@ pub(super) fn spec_of(
 ) -> impl Strategy<Value = Option<Value>> + use<> {
     prop_oneof![
         1 => Just(None),
-        4 => within(schema_of(kind, version)).prop_map(Some),
+        4 => within(kind.schema_of(version)).prop_map(Some),
         4 => arbitrary_spec().prop_map(Some),
     ]
 }

@@ -7,8 +7,36 @@ use serde_json::{Value, json};
 use super::converted;
 use super::generators::{arbitrary_json, arbitrary_spec, pairs_and_objects};
 use crate::kinds::DATA_ANNOTATION;
+use crate::tests::api::validation::within;
+use crate::tests::workload::kinds;
 use quartet_versions::conversion::hub_spec;
+use quartet_versions::limits::QUALIFIED_NAME;
 use quartet_versions::replicas::at;
+
+/// Drops about a quarter of the fields, of the keys of maps, and of the entries of lists that have keys.
+fn drop_some(value: &mut Value, schema: &Value, random: &mut fastrand::Rng) {
+    match value {
+        Value::Object(fields) => fields.retain(|name, value| {
+            drop_some(value, &schema["properties"][name], random);
+            random.u8(0..4) > 0
+        }),
+        Value::Array(entries) if schema["x-kubernetes-list-type"] == "map" => {
+            entries.retain(|_| random.u8(0..4) > 0);
+        }
+        _ => {}
+    }
+}
+
+/// An object whose last field goes with a field of the other version goes, too.
+fn without_empty(value: Value) -> Value {
+    let Value::Object(fields) = value else {
+        return value;
+    };
+    let fields = fields
+        .into_iter()
+        .map(|(name, value)| (name, without_empty(value)));
+    Value::Object(fields.filter(|(_, value)| *value != json!({})).collect())
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
@@ -41,18 +69,46 @@ proptest! {
     }
 
     #[test]
-    fn only_our_annotation_of_the_metadata_changes_and_nothing_of_the_status(
+    fn only_our_annotations_of_the_metadata_change_and_nothing_of_the_status(
         (kind, _, to, object) in pairs_and_objects()
     ) {
         let mut there = converted(kind, &object, to);
+        let qualified = regex::Regex::new(QUALIFIED_NAME).unwrap();
         if let Some(annotations) = there.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
-            annotations.remove(DATA_ANNOTATION);
+            annotations.retain(|name, _| {
+                let ours = name.strip_prefix(DATA_ANNOTATION);
+                let (_, name) = name.split_once('/').unwrap_or_default();
+                assert!(ours.is_none() || name.len() <= 63 && qualified.is_match(name), "{name}");
+                ours.is_none()
+            });
             if annotations.is_empty() {
                 there["metadata"].as_object_mut().unwrap().remove("annotations");
             }
         }
         prop_assert_eq!(&there["metadata"], &object["metadata"]);
         prop_assert_eq!(&there["status"], &object["status"]);
+    }
+
+    /// What a server-side apply does in the original version to remove fields that no manifest names any more.
+    #[test]
+    fn a_field_goes_with_its_annotation_and_no_other_does(
+        (kind, spec) in prop::sample::select(kinds()).prop_flat_map(|kind| (Just(kind), within(kind.schema_of(&kind.hub)))),
+        dropped in any::<u64>(),
+    ) {
+        let of = |spec| json!({"apiVersion": kind.api_version(&kind.hub), "metadata": {"name": "x"}, "spec": spec});
+        let mut fewer = spec.clone();
+        drop_some(&mut fewer, kind.schema_of(&kind.hub), &mut fastrand::Rng::with_seed(dropped));
+        let names = |object: &Value| object["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
+        let mut merged = converted(kind, &of(spec), &kind.spoke);
+        let pruned = converted(kind, &of(fewer.clone()), &kind.spoke);
+        let mut annotations = names(&merged);
+        annotations.retain(|name, _| names(&pruned).contains_key(name));
+        merged["metadata"]["annotations"] = json!(annotations);
+        merged["spec"] = pruned["spec"].clone();
+        let back = converted(kind, &merged, &kind.hub);
+        let read = hub_spec(kind, &kind.spoke, &merged["spec"], Some(&merged["metadata"]["annotations"]));
+        prop_assert_eq!(&read, &back["spec"]);
+        prop_assert_eq!(without_empty(read), without_empty(fewer), "by way of {}", merged);
     }
 
     #[test]

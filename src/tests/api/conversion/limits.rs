@@ -5,13 +5,16 @@ use serde_json::{Value, json};
 
 use super::{converted, of};
 use crate::kinds::{DATA_ANNOTATION, memcached};
-use crate::tests::workload::{kinds, schema_of};
+use crate::tests::workload::kinds;
 use quartet_versions::conversion::{ANNOTATIONS_LIMIT_BYTES, MOST_VALUES, OMITTED, convert};
 use quartet_versions::limits::{LABEL, NAME, QUALIFIED_NAME, QUALIFIED_NAME_MAX, QUANTITY_MAX};
 use quartet_versions::raw::has_at_most;
 
 /// The data of a valid object leaves room for other annotations.
 const DATA_LIMIT_BYTES: usize = 32 * 1024;
+/// And so do those of its fields.
+const FIELDS_LIMIT_BYTES: usize =
+    ANNOTATIONS_LIMIT_BYTES - DATA_LIMIT_BYTES - 24 * (317 + 4 * 2048);
 
 #[test]
 fn data_that_passes_the_limit_of_annotations_is_left_out_and_told() {
@@ -110,12 +113,23 @@ fn the_data_of_every_valid_object_is_below_32_kib() {
                 kind,
                 from,
                 json!({"name": "x"}),
-                largest(schema_of(kind, from)),
+                largest(kind.schema_of(from)),
             );
             let there = converted(kind, &object, to);
-            let data = there["metadata"]["annotations"][DATA_ANNOTATION].as_str();
-            let bytes = data.unwrap_or_default().len();
-            assert!(bytes < DATA_LIMIT_BYTES, "{kind:?} {from:?}: {bytes} bytes");
+            let data = there["metadata"]["annotations"][DATA_ANNOTATION]
+                .as_str()
+                .unwrap_or_default();
+            let context = format!("{} {} -> {}", kind.kind, from.name, to.name);
+            assert!(data.len() < DATA_LIMIT_BYTES, "{context}: {}", data.len());
+            // The annotations of the fields have room where the data has, beside 24 of 2048 characters.
+            let all = there["metadata"]["annotations"]
+                .as_object()
+                .into_iter()
+                .flatten();
+            let bytes = all.map(|(name, it)| name.len() + it.as_str().unwrap().len());
+            let bytes = bytes.sum::<usize>() - data.len();
+            println!("{context}: {} bytes of data, {bytes} others", data.len());
+            assert!(bytes < FIELDS_LIMIT_BYTES, "{context}: {bytes}");
         }
     }
 }
@@ -124,7 +138,7 @@ fn the_data_of_every_valid_object_is_below_32_kib() {
 fn every_valid_spec_has_at_most_half_of_the_values_that_are_read() {
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
-            let spec = largest(schema_of(kind, version)).to_string();
+            let spec = largest(kind.schema_of(version)).to_string();
             let are_few = has_at_most(MOST_VALUES / 2, &spec);
             assert!(are_few, "{kind:?} {version:?}");
         }

@@ -7,6 +7,7 @@ use super::meta::{Meta, of_meta, text};
 use crate::metrics::ConditionView;
 use crate::object::Object;
 use quartet_versions::Kind;
+use quartet_versions::conversion::data_in;
 
 /// A custom resource: its spec and status as JSON text, since a parsed value takes several times as
 /// much memory.
@@ -17,7 +18,7 @@ pub struct CachedResource {
     pub(crate) version: &'static str,
     /// Spec in that version.
     pub(crate) spec: Box<str>,
-    /// The annotation [`Brand::conversion_data`](quartet_versions::Brand::conversion_data).
+    /// The annotation [`Brand::conversion_data`](quartet_versions::Brand::conversion_data), without removed fields.
     pub(crate) conversion_data: Option<Box<str>>,
     /// Status, or empty.
     pub(crate) status: Box<str>,
@@ -47,7 +48,8 @@ impl CachedResource {
             meta: Meta::of(object)?,
             version: version.map(|version| version.name).unwrap_or_default(),
             spec: json("spec").unwrap_or_else(|| "null".to_owned()).into(),
-            conversion_data: annotation(kind.brand.conversion_data).map(Into::into),
+            conversion_data: data_in(kind, &kind.hub, |name| annotation(name).map(Into::into))
+                .map(Into::into),
             status: json("status").unwrap_or_default().into(),
             finalizers: finalizers
                 .filter_map(Value::as_str)

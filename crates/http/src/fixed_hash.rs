@@ -6,8 +6,8 @@ use std::hash::Hasher;
 const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// A hasher with a fixed algorithm.
-pub(crate) struct FixedHasher(u64);
+/// A hasher with a fixed algorithm: FNV-1a of 64 bits.
+pub struct FixedHasher(u64);
 
 impl Default for FixedHasher {
     fn default() -> Self {

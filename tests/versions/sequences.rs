@@ -1,0 +1,203 @@
+//! Random sequences of server-side applies, by two field managers and in both versions: the object has the
+//! fields that their last manifests name, and no others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::join_all;
+use quartet_operator::kinds::memcached;
+use quartet_versions::{Kind, Version};
+use serde_json::{Map, Value, json};
+
+use crate::environment::{TestEnv, object, path};
+use crate::shared::BOTH_VERSIONS;
+
+const MEMCACHED: &Kind = &memcached::KIND;
+const NAMESPACE: &str = "sequences";
+const SEQUENCES: u64 = 120;
+const LONGEST: usize = 4;
+
+/// Each field, with the values that a manifest may have. The first [`IN_BOTH`] are fields of both versions.
+const FIELDS: [&[&str]; 12] = [
+    &[
+        r#"{"metadata":{"labels":{"team":"a"}}}"#,
+        r#"{"metadata":{"labels":{"team":"b"}}}"#,
+    ],
+    &[r#"{"metadata":{"annotations":{"example.com/note":"a"}}}"#],
+    &[r#"{"spec":{"memory":64}}"#, r#"{"spec":{"memory":128}}"#],
+    &[r#"{"spec":{"threads":8}}"#],
+    &[
+        r#"{"spec":{"service":{"enabled":true}}}"#,
+        r#"{"spec":{"service":{"enabled":false}}}"#,
+    ],
+    &[r#"{"spec":{"imagePullSecrets":[{"name":"c"}]}}"#],
+    &[r#"{"spec":{"imagePullSecrets":[{"name":"d.example.com"}]}}"#],
+    &[r#"{"spec":{"resources":{"limits":{"cpu":"1"}}}}"#],
+    &[r#"{"spec":{"scheduling":{"nodeSelector":{"example.com/disk":"ssd"}}}}"#],
+    &[r#"{"spec":{"scheduling":{"nodeSelector":{"kubernetes.io/arch":"arm64"}}}}"#],
+    &[
+        r#"{"spec":{"scheduling":{"tolerations":[{"operator":"Exists"}]}}}"#,
+        r#"{"spec":{"scheduling":{"tolerations":[{"operator":"Exists"},{"key":"a","operator":"Exists"}]}}}"#,
+    ],
+    &[r#"{"spec":{"scheduling":{"topologySpreadConstraints":[
+        {"maxSkew":1,"topologyKey":"topology.kubernetes.io/zone","whenUnsatisfiable":"DoNotSchedule"}]}}}"#],
+];
+const IN_BOTH: usize = 2;
+
+/// The index of the value of each field that a manifest names.
+type Manifest = BTreeMap<usize, usize>;
+
+/// A manifest with the number of pods, which is the same in all of them.
+fn bare(version: &Version, name: &str) -> Value {
+    let mut bare = object(MEMCACHED, version, name, json!({}));
+    let (field, _) = version.pods.blamed(&Value::Null);
+    bare["spec"] = json!({field.trim_start_matches("spec."): 3});
+    bare
+}
+
+/// Adds the members of `more`, and the entries of its lists.
+fn add(target: &mut Value, more: Value) {
+    match (target, more) {
+        (Value::Object(target), Value::Object(more)) => {
+            for (name, value) in more {
+                add(target.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (Value::Array(target), Value::Array(more)) => target.extend(more),
+        (target, more) => *target = more,
+    }
+}
+
+fn with_fields(mut object: Value, fields: impl Iterator<Item = (usize, usize)>) -> Value {
+    for (field, value) in fields {
+        add(
+            &mut object,
+            serde_json::from_str(FIELDS[field][value]).expect("JSON"),
+        );
+    }
+    object
+}
+
+/// Null and empty objects and lists are equal to absent ones; lists have no order.
+fn settled(value: Value) -> Value {
+    let is_empty = |it: &Value| [json!(null), json!({}), json!([])].contains(it);
+    match value {
+        Value::Object(members) => {
+            let members = members.into_iter().map(|(name, it)| (name, settled(it)));
+            Value::Object(
+                members
+                    .filter(|(_, it)| !is_empty(it))
+                    .collect::<Map<_, _>>(),
+            )
+        }
+        Value::Array(mut entries) => {
+            entries.sort_by_key(ToString::to_string);
+            Value::Array(entries)
+        }
+        scalar => scalar,
+    }
+}
+
+/// The rules of server-side apply: the value of each field, and the managers that own it.
+#[derive(Default)]
+struct Model(BTreeMap<usize, (usize, BTreeSet<&'static str>)>);
+
+impl Model {
+    /// Returns false if the apply ends with a conflict.
+    fn apply(&mut self, manager: &'static str, manifest: &Manifest, force: bool) -> bool {
+        let conflicts = manifest.iter().any(|(field, value)| {
+            let stored = self.0.get(field).filter(|(stored, _)| stored != value);
+            stored.is_some_and(|(_, owners)| owners.iter().any(|owner| *owner != manager))
+        });
+        if conflicts && !force {
+            return false;
+        }
+        for (field, value) in manifest {
+            let stored = self.0.entry(*field).or_default();
+            if stored.0 != *value {
+                *stored = (*value, BTreeSet::new());
+            }
+            stored.1.insert(manager);
+        }
+        self.0.retain(|field, (_, owners)| {
+            owners.retain(|owner| *owner != manager || manifest.contains_key(field));
+            !owners.is_empty()
+        });
+        true
+    }
+
+    fn object(&self, labels: Value) -> Value {
+        let bare = json!({"metadata": {"labels": labels}, "spec": {"replicas": 3}});
+        with_fields(
+            bare,
+            self.0.iter().map(|(field, (value, _))| (*field, *value)),
+        )
+    }
+}
+
+/// Applies one sequence, and writes a label in the original version after the first apply.
+async fn check(env: &TestEnv, seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut model, mut said) = (Model::default(), format!("seed {seed}"));
+    let (name, mut labels) = (format!("s{seed}"), json!({}));
+    let of = |version: &Version| path(MEMCACHED, version, NAMESPACE, &name);
+    for step in 0..random.usize(2..=LONGEST) {
+        let (manager, force) = (random.choice(["a", "b"]).expect("one"), random.bool());
+        let (version, fields) = match random.usize(0..3) {
+            0 => (&MEMCACHED.spoke, IN_BOTH),
+            _ => (&MEMCACHED.hub, FIELDS.len()),
+        };
+        let named = (0..fields).filter(|_| random.bool()).collect::<Vec<_>>();
+        let manifest: Manifest = named
+            .into_iter()
+            .map(|field| (field, random.usize(0..FIELDS[field].len())))
+            .collect();
+        let body = with_fields(
+            bare(version, &name),
+            manifest.iter().map(|(field, value)| (*field, *value)),
+        );
+        said += &format!("\n{manager} force={force}: {body}");
+        let target = format!("{}?fieldManager={manager}&force={force}", of(version));
+        let answer = env.apply(&target, &body).await;
+        match model.apply(manager, &manifest, force) {
+            true => _ = answer.unwrap_or_else(|error| panic!("{said}: {error:?}")),
+            false => assert_eq!(answer.expect_err(&said).code, 409, "{said}"),
+        }
+        if step == 0 {
+            labels = json!({"seen": "yes"});
+            let label = json!({"metadata": {"labels": labels}});
+            env.merge(&of(&MEMCACHED.spoke), label)
+                .await
+                .expect("labelled");
+        }
+        let read = env.get(&of(&MEMCACHED.hub)).await.expect("the object");
+        let metadata = &read["metadata"];
+        let found = json!({
+            "metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]},
+            "spec": read["spec"],
+        });
+        assert_eq!(
+            settled(found),
+            settled(model.object(labels.clone())),
+            "{said}"
+        );
+    }
+    // An apply that changes nothing writes nothing, in either version.
+    for version in [&MEMCACHED.spoke, &MEMCACHED.hub] {
+        let body = bare(version, &name);
+        let target = format!("{}?fieldManager=c", of(version));
+        let once = env.apply(&target, &body).await.expect("applied");
+        let again = env.apply(&target, &body).await.expect("applied again");
+        let revision = |object: &Value| object["metadata"]["resourceVersion"].clone();
+        assert_eq!(revision(&again), revision(&once), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn after_any_sequence_of_applies_the_object_has_the_fields_that_its_managers_name() {
+    let env = BOTH_VERSIONS.test_env().await;
+    env.create_namespace(NAMESPACE).await;
+    let first = std::env::var("SEED").map_or(0, |seed| seed.parse().expect("a number"));
+    for seeds in (first..first + SEQUENCES).collect::<Vec<_>>().chunks(8) {
+        join_all(seeds.iter().map(|seed| check(&env, *seed))).await;
+    }
+}
