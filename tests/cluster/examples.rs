@@ -29,7 +29,7 @@ async fn a_greeting_is_a_config_map() {
 async fn a_cache_is_converted_between_two_versions() {
     let old = kind("example.com/v1alpha1", "Cache", "caches");
     let new = kind("example.com/v1", "Cache", "caches");
-    let webhooks = Webhooks::new();
+    let webhooks = Webhooks::generate();
     let call = |crd: &mut Value| {
         crd["spec"]["conversion"]["webhook"]["clientConfig"] = webhooks.at("/convert");
     };
@@ -57,7 +57,7 @@ async fn a_cache_is_converted_between_two_versions() {
 async fn a_controller_of_kube_uses_election_webhook_and_certificate() {
     let pinger = kind("example.com/v1", "Pinger", "pingers");
     let env = TestEnv::with_example("own_reconcile", |_| ()).await;
-    let webhooks = Webhooks::new();
+    let webhooks = Webhooks::generate();
     let namespace = json!({"kubernetes.io/metadata.name": env.namespace});
     let configuration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",

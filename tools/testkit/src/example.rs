@@ -50,7 +50,7 @@ pub struct Webhooks {
 
 impl Webhooks {
     /// Makes a self-signed certificate.
-    pub fn new() -> Self {
+    pub fn generate() -> Self {
         let folder = StateFolder::create().expect("a folder");
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a pair");
         for (name, text) in [
