@@ -42,6 +42,33 @@ async fn fields_in_the_annotation_must_have_the_types_of_those_of_the_spec() {
     assert!(message(&rejected).contains(detail));
 }
 
+#[tokio::test]
+async fn conversion_data_has_a_greatest_length() {
+    let server = Server::start().await;
+    let of = |size, bytes: usize| {
+        let data = json!({"v1": {"image": "x".repeat(bytes - 19)}});
+        with_data(size, &data.to_string())
+    };
+    let (most, longer, longest) = (of(1, 32768), of(1, 32769), of(2, 40000));
+    for review in [creation(&longer), update(&most, &longer)] {
+        let rejected = asked(&server, MEMCACHED_SPOKE, &review).await;
+        let said = message(&rejected);
+        assert!(
+            said.contains("Too long: may not be more than 32768 bytes"),
+            "{said}"
+        );
+    }
+    // One that was stored before may stay, or become shorter.
+    for review in [
+        creation(&most),
+        update(&longest, &longest),
+        update(&longest, &longer),
+    ] {
+        let allowed = asked(&server, MEMCACHED_SPOKE, &review).await;
+        assert_eq!(message(&allowed), "");
+    }
+}
+
 /// A Memcached of the new version; `memory` is a field that the original version lacks. The other
 /// annotations have `others` bytes.
 fn annotated(memory: Option<i64>, others: usize) -> Value {
@@ -135,13 +162,8 @@ fn replacement(old: &str, new: Option<&str>) -> Value {
 async fn a_write_that_drops_the_other_version_s_fields_is_rejected_unless_it_is_an_apply() {
     let server = Server::start().await;
     let full = json!({"v1": {"memory": 64, "threads": 2}}).to_string();
-    for new in [
-        None,
-        Some(""),
-        Some("{"),
-        Some("[]"),
-        Some(r#"{"v2":{"memory":64}}"#),
-    ] {
+    let other = r#"{"v2":{"memory":64}}"#;
+    for new in [None, Some(""), Some("{"), Some("[]"), Some(other)] {
         let mut review = replacement(&full, new);
         let rejected = asked(&server, MEMCACHED_SPOKE, &review).await;
         assert_eq!(rejected["status"]["code"], 422, "{new:?}");
