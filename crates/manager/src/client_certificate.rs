@@ -77,7 +77,7 @@ mod tests {
             assert!(timeout(hour, &mut changed).await.is_err());
             std::fs::remove_file(&key).unwrap();
             assert!(timeout(hour, &mut changed).await.is_err());
-            std::fs::write(&key, "another key").unwrap();
+            std::fs::write(&key, inline.to_string()).unwrap();
             let ended = timeout(Duration::from_secs(60), changed).await;
             assert_eq!(ended.is_ok_and(|it| it.is_err()), is_error);
         }

@@ -41,6 +41,33 @@ async fn fields_in_the_annotation_must_have_the_types_of_those_of_the_spec() {
     }
 }
 
+#[tokio::test]
+async fn conversion_data_has_a_greatest_length() {
+    let server = Server::start().await;
+    let of = |size, bytes: usize| {
+        let data = json!({"v1": {"image": "x".repeat(bytes - 19)}});
+        with_data(size, &data.to_string())
+    };
+    let (most, longer, longest) = (of(1, 32768), of(1, 32769), of(2, 40000));
+    for review in [creation(&longer), update(&most, &longer)] {
+        let rejected = asked(&server, MEMCACHED_SPOKE, &review).await;
+        let said = message(&rejected);
+        assert!(
+            said.contains("Too long: may not be more than 32768 bytes"),
+            "{said}"
+        );
+    }
+    // One that was stored before may stay, or become shorter.
+    for review in [
+        creation(&most),
+        update(&longest, &longest),
+        update(&longest, &longer),
+    ] {
+        let allowed = asked(&server, MEMCACHED_SPOKE, &review).await;
+        assert_eq!(message(&allowed), "");
+    }
+}
+
 /// A Memcached of the new version; `memory` is a field that the original version lacks. The other
 /// annotations have `others` bytes.
 fn annotated(memory: Option<i64>, others: usize) -> Value {

@@ -35,9 +35,11 @@ fn name(kind: &Kind, name: &str) -> String {
     format!("{name}-{}", kind.controller_name())
 }
 
-/// Returns fields that only the new version has, with the number of pods.
+/// Returns fields that only the new version has, with the number of pods. The selector of the constraint is
+/// another one in the previous release, and a part of the pod template.
 fn hub_spec(kind: &Kind, pods: i64, node_port: u16) -> Value {
-    let scheduling = json!({"nodeSelector": {"kubernetes.io/os": "linux"}});
+    let spread = json!({"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "ScheduleAnyway"});
+    let scheduling = json!({"topologySpreadConstraints": [spread]});
     match kind.kind {
         "ElasticWeb" => json!({
             "image": "nginx:1.17.1", "capacity": {"perPodQPS": 1, "targetQPS": pods},

@@ -120,8 +120,17 @@ impl Reconciler {
             let replicas = live.workload().map(|workload| workload.desired);
             let mut body = desired.body.clone();
             merge(&mut body, json!({"spec": {"replicas": replicas}}));
-            let desired = fingerprint::of_desired(&body, self.kind.brand.applied).fields;
-            live.fingerprint.is_some_and(|live| live.fields == desired)
+            let is_live = |body: &Value| {
+                let desired = fingerprint::of_desired(body, self.kind.brand.applied).fields;
+                live.fingerprint.is_some_and(|live| live.fields == desired)
+            };
+            if is_live(&body) {
+                return true;
+            }
+            // 0.1.0 left this field to the API server, whose default is the same.
+            let container = body.pointer_mut("/spec/template/spec/containers/0");
+            let policy = container.and_then(|it| it.as_object_mut()?.remove("imagePullPolicy"));
+            policy.is_some() && is_live(&body)
         })
     }
 

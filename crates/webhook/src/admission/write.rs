@@ -14,6 +14,9 @@ use quartet_versions::conversion::{
 use quartet_versions::replicas::Pods;
 use quartet_versions::validation::{FieldError, service_name_error};
 
+/// Longest conversion data, in bytes: more than that of any valid spec.
+const MOST_DATA: usize = 32 * 1024;
+
 /// A write of a resource of this operator.
 pub(super) struct Write<'a> {
     pub(super) admission: &'a Admission,
@@ -108,6 +111,11 @@ impl Write<'_> {
         if let Some(detail) = self.lost(old_data) {
             let message = format!("Required value: {detail}");
             return Some(FieldError::new(field, "FieldValueRequired", message));
+        }
+        let length = data.map_or(0, str::len);
+        if length > MOST_DATA && length > old_data.map_or(0, str::len) {
+            let message = format!("Too long: may not be more than {MOST_DATA} bytes");
+            return Some(FieldError::new(field, "FieldValueTooLong", message));
         }
         let other = self.other();
         let validated = |resource: &Resource<'_>, data| {
