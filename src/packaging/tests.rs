@@ -55,6 +55,17 @@ fn the_committed_manifests_are_those_that_the_types_give() {
 }
 
 #[test]
+fn no_short_name_of_ours_is_one_of_kubernetes_openshift_or_a_common_operator() {
+    let names = include_str!("../../crates/packaging/templates/taken.txt");
+    let names: Vec<_> = names.lines().collect();
+    let known = ["svc", "mc", "csv", "es"];
+    assert!(known.iter().all(|it| names.contains(it)));
+    for kind in kinds() {
+        assert!(!names.contains(&kind.short_name), "{kind:?}");
+    }
+}
+
+#[test]
 fn the_rights_of_self_managed_certificates_name_what_the_manager_writes() {
     let files = files();
     let crds = kinds()

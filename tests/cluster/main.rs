@@ -19,6 +19,7 @@ mod metrics;
 mod model;
 mod monitoring;
 mod neighbours;
+mod new_project;
 #[path = "../support/original_operators.rs"]
 mod original_operators;
 mod outage;

@@ -15,7 +15,7 @@ use testkit::{Limit, bash_line};
 
 use crate::covered::{Elsewhere, Place};
 use crate::document::{Action, Document};
-use crate::trusted;
+use crate::{normal, trusted};
 
 /// Twice what the longest takes, which is a build.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -99,11 +99,12 @@ impl Reader {
     /// the same as ours, so what it builds is kept apart; what it builds upon is shared, by
     /// links.
     fn copy(&mut self, target: &Path) -> Result<(), String> {
-        let copy = target.join("docs/checkout");
+        // A project beside the checkout is in the same folder.
+        let copy = target.join("docs/reader/checkout");
         let (from, built) = (target.display(), target.join("docs/target"));
         let (to, built_to) = (copy.display(), built.display());
         self.run(&format!(
-            "rm -rf '{to}' && mkdir -p '{to}' && git ls-files -z --cached --others --exclude-standard | \
+            "rm -rf '{to}/..' && mkdir -p '{to}' && git ls-files -z --cached --others --exclude-standard | \
              xargs -0 cp --parents --preserve --target-directory='{to}' && \
              rm -rf '{built_to}' && mkdir -p '{built_to}/debug/deps' && cd '{from}/debug' && \
              cp --archive .fingerprint '{built_to}/debug' && rm -rf '{built_to}'/debug/.fingerprint/quartet-operator-* && \
@@ -147,6 +148,10 @@ impl Reader {
     fn do_as_shown(&mut self, line: &str, shown: &str) -> Result<(), String> {
         if line.starts_with("make run") {
             return self.start_manager(line);
+        }
+        if let Some(folder) = line.strip_prefix("cd ") {
+            self.folder = normal(&self.folder.join(folder));
+            return Ok(());
         }
         // A reader who only looks, looks again.
         let patience = match ["kubectl get ", "kubectl describe ", "kubectl events "] {
