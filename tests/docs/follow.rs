@@ -100,18 +100,20 @@ impl Reader {
     /// links.
     fn copy(&mut self, target: &Path) -> Result<(), String> {
         // A project beside the checkout is in the same folder.
-        let copy = target.join("docs/reader/checkout");
+        let reader = target.join("docs/reader");
+        let copy = reader.join("checkout");
         let (from, built) = (target.display(), target.join("docs/target"));
         let (to, built_to) = (copy.display(), built.display());
         self.run(&format!(
-            "rm -rf '{to}/..' && mkdir -p '{to}' && git ls-files -z --cached --others --exclude-standard | \
-             xargs -0 cp --parents --preserve --target-directory='{to}' && \
+            "rm -rf '{}' && mkdir -p '{to}' && git ls-files -z --cached --others --exclude-standard | \
+             xargs -0 cp --no-dereference --parents --preserve --target-directory='{to}' && \
              rm -rf '{built_to}' && mkdir -p '{built_to}/debug/deps' && cd '{from}/debug' && \
              cp --archive .fingerprint '{built_to}/debug' && rm -rf '{built_to}'/debug/.fingerprint/quartet-operator-* && \
              cp --archive --link build '{built_to}/debug' && \
              find deps -name 'lib*' ! -name 'libquartet_operator*' -exec cp --link -t '{built_to}/debug/deps' {{}} + && \
              cd '{to}' && git init --quiet && git add --all && \
-             git -c user.name=reader -c user.email=reader@example.com commit --quiet -m copy"
+             git -c user.name=reader -c user.email=reader@example.com commit --quiet -m copy",
+            reader.display()
         ))?;
         self.folder = copy;
         let variable = self
