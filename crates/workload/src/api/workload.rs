@@ -51,13 +51,13 @@ pub struct Workload {
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
     /// Resource requests and limits of the container. Default: requests of 10m of CPU and 32Mi of
-    /// memory (of a Memcached 32Mi more than `memory`), and no limits.
+    /// memory (32Mi more than `memory`, if the kind has that field), and no limits.
     pub resources: Option<Resources>,
     /// Scheduling constraints of the pods. Default: no constraints.
     pub scheduling: Option<Scheduling>,
     /// Pod Security Standard that the pods comply with. Restricted: a fixed non-root user and no
     /// capabilities. Baseline: root is allowed, with the capabilities CHOWN, SETUID, SETGID and
-    /// NET_BIND_SERVICE. Default: Baseline for ElasticWeb, whose image is the user's own;
+    /// NET_BIND_SERVICE. Default: Baseline for kinds whose image is always the user's own;
     /// Restricted for all other kinds.
     #[serde(default)]
     #[schemars(schema_with = "choice_of::<PodSecurity>")]
