@@ -18,7 +18,7 @@ use crate::names::{
     NAMESPACE, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT,
 };
 
-use super::{both_versions, kinds, original_only, project, sample, transition};
+use super::{both_versions, kinds, project, sample, transition};
 
 fn release() -> Release {
     release_of(

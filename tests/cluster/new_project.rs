@@ -59,7 +59,7 @@ async fn a_new_project_compiles_and_its_operator_serves_both_versions() {
     );
     let flags: Vec<_> = flags.split(' ').map(str::to_owned).collect();
     let manager = Manager::command(env.kubeconfig(), &flags, &[]);
-    let mut command = Command::new(devcluster);
+    let mut command = Command::new(&devcluster);
     command
         .args(["webhooks", "--root=cache-operator", "--url"])
         .arg(format!("https://127.0.0.1:{port}"))

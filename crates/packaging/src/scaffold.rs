@@ -74,16 +74,16 @@ struct Kind {
     #[arg(long)]
     kind: String,
     /// The original version, and the version that is stored. Default: v1alpha1,v1.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     versions: String,
     /// The resource in URLs and roles. Default: the kind in lower case, in the plural.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     plural: String,
     /// Short name for kubectl. Default: two or more letters of the kind that no common type has.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     short: String,
     /// Image of its pods, with a tag. Default: a web server that listens on port 8080.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     image: String,
 }
 
