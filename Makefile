@@ -155,8 +155,10 @@ manifests: ## Write every generated file from the Rust types.
 	$(DATED) $(GENERATE) manifests --output=.
 
 .PHONY: kind
-kind: ## Write a new operator, e.g. KIND=Redis GROUP=cache.example.com; PLURAL, SHORT and IMAGE are optional.
-	KIND='$(KIND)' GROUP='$(GROUP)' PLURAL='$(PLURAL)' SHORT='$(SHORT)' IMAGE='$(IMAGE)' hack/kind.sh
+kind: ## Add an operator, e.g. KIND=Redis GROUP=cache.example.com; VERSIONS, PLURAL, SHORT and IMAGE are optional.
+	$(CARGO_BUILD) --bin quartet-packaging
+	$(CARGO_TARGET_DIR)/debug/quartet-packaging add --kind='$(KIND)' --group='$(GROUP)' --versions='$(VERSIONS)' \
+		--plural='$(PLURAL)' --short='$(SHORT)' --image='$(IMAGE)'
 	$(MAKE) --no-print-directory manifests
 	UPDATE_GOLDEN=1 cargo test --locked --workspace --lib --test explorer -- tests::workload::golden campaign::writes
 
@@ -216,7 +218,7 @@ verify: ## Fail, with the difference, if a generated file is stale.
 
 # Compiles the tests that these arguments of `cargo test` select, their managers, and devcluster. cargo
 # compiles examples only if it compiles all tests.
-COMPILE_TESTS = cargo build --locked --workspace --bin devcluster && \
+COMPILE_TESTS = cargo build --locked --workspace --bin devcluster --bin quartet-packaging && \
 	$(if $(findstring --test cluster,$(TESTFLAGS)),cargo build --locked --workspace --examples &&) \
 	cargo test --locked --workspace --no-run
 # hack/test.sh checks the audit logs at the end.
@@ -269,7 +271,7 @@ test-e2e: ## Test the product on a node that runs containers; as root; PHASES='c
 	@hack/e2e/missing.sh --check
 	hack/e2e/images.sh fetch
 	hack/image.sh binary $(ARCHITECTURE)
-	case ',$(PHASES),' in ,,|*fifth*) hack/e2e/fifth-operator.sh ;; esac
+	case ',$(PHASES),' in ,,|*new*) hack/e2e/new-project.sh ;; esac
 	$(COMPILE_TESTS) --test e2e
 	PHASES='$(PHASES)' hack/e2e/traces.sh $(CARGO_TARGET_DIR)/debug/devcluster enter -- \
 		hack/test.sh --offline --test e2e -- --ignored --nocapture

@@ -26,7 +26,7 @@ mkdir -p "$copy"
 git ls-files -z --cached --others --exclude-standard |
     while IFS= read -rd '' file; do
         [ ! -e "$file" ] || printf '%s\0' "$file"
-    done | xargs -0 cp --parents --target-directory="$copy"
+    done | xargs -0 cp --no-dereference --parents --target-directory="$copy"
 
 # apply MUTANT [FLAG]: the copy is not to be taken for a part of this repository.
 apply() { GIT_CEILING_DIRECTORIES=$folder git -C "$copy" apply "${@:2}" "$PWD/tests/mutants/$1.patch"; }

@@ -54,7 +54,7 @@ buildah build --quiet --file "$work/Builder" --tag "$builder" "$work" >/dev/null
 # The files in git, as in a clone.
 mkdir "$work/context"
 git ls-files -z --cached --others --exclude-standard |
-    xargs -0 cp --parents --preserve=mode,timestamps --target-directory="$work/context"
+    xargs -0 cp --no-dereference --parents --preserve=mode,timestamps --target-directory="$work/context"
 
 build() {
     local began=$SECONDS

@@ -20,6 +20,7 @@ mod metrics;
 mod model;
 mod monitoring;
 mod neighbours;
+mod new_project;
 mod outage;
 mod ownership;
 mod pacing;

@@ -15,7 +15,7 @@ use testkit::{Limit, bash_line};
 
 use crate::covered::{Elsewhere, Place};
 use crate::document::{Action, Document};
-use crate::trusted;
+use crate::{normal, trusted};
 
 /// Twice what the longest takes, which is a build.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -99,18 +99,21 @@ impl Reader {
     /// the same as ours, so what it builds is kept apart; what it builds upon is shared, by
     /// links.
     fn copy(&mut self, target: &Path) -> Result<(), String> {
-        let copy = target.join("docs/checkout");
+        // A project beside the checkout is in the same folder.
+        let reader = target.join("docs/reader");
+        let copy = reader.join("checkout");
         let (from, built) = (target.display(), target.join("docs/target"));
         let (to, built_to) = (copy.display(), built.display());
         self.run(&format!(
-            "rm -rf '{to}' && mkdir -p '{to}' && git ls-files -z --cached --others --exclude-standard | \
-             xargs -0 cp --parents --preserve --target-directory='{to}' && \
+            "rm -rf '{}' && mkdir -p '{to}' && git ls-files -z --cached --others --exclude-standard | \
+             xargs -0 cp --no-dereference --parents --preserve --target-directory='{to}' && \
              rm -rf '{built_to}' && mkdir -p '{built_to}/debug/deps' && cd '{from}/debug' && \
              cp --archive .fingerprint '{built_to}/debug' && rm -rf '{built_to}'/debug/.fingerprint/quartet-operator-* && \
              cp --archive --link build '{built_to}/debug' && \
              find deps -name 'lib*' ! -name 'libquartet_operator*' -exec cp --link -t '{built_to}/debug/deps' {{}} + && \
              cd '{to}' && git init --quiet && git add --all && \
-             git -c user.name=reader -c user.email=reader@example.com commit --quiet -m copy"
+             git -c user.name=reader -c user.email=reader@example.com commit --quiet -m copy",
+            reader.display()
         ))?;
         self.folder = copy;
         let variable = self
@@ -147,6 +150,10 @@ impl Reader {
     fn do_as_shown(&mut self, line: &str, shown: &str) -> Result<(), String> {
         if line.starts_with("make run") {
             return self.start_manager(line);
+        }
+        if let Some(folder) = line.strip_prefix("cd ") {
+            self.folder = normal(&self.folder.join(folder));
+            return Ok(());
         }
         // A reader who only looks, looks again.
         let patience = match ["kubectl get ", "kubectl describe ", "kubectl events "] {

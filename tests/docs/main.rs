@@ -8,7 +8,6 @@ mod document;
 mod follow;
 mod go_modules;
 mod image;
-mod kind;
 mod release;
 mod sizes;
 

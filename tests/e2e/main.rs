@@ -15,10 +15,10 @@ mod cert_manager;
 mod community;
 mod csv_deleted;
 mod deletion;
-mod fifth;
 mod helm;
 mod load;
 mod mirror;
+mod new_project;
 mod next;
 mod node;
 mod olm_v1;
@@ -59,7 +59,7 @@ const PHASES: &[(&str, Phase)] = &[
     ("mirror", mirror::installed_from_a_mirror),
     ("adopt", adoption::by_one_file),
     ("adopt under OLM", adoption::under_olm),
-    ("fifth operator", fifth::redis_keeps_its_data),
+    ("new project", new_project::redis_keeps_its_data),
 ];
 
 /// `make test-e2e`. `PHASES` selects the phases whose names contain it, or one of its parts between commas.

@@ -19,16 +19,16 @@ const COMMANDS: [&str; 11] = [
     "kubectl get namespaces -o name | grep -E 'operator-system$|/(users|shop|nowhere|scorecard|restricted|baseline)$' | \
      xargs -r kubectl delete --timeout=120s",
     "kubectl -n olmv1-system delete secrets -l owner=operator-controller,name=quartet-operator",
-    "kubectl -n kube-system delete rolebinding quartet-operator-controller-manager-service-auth-reader --ignore-not-found",
+    "kubectl -n kube-system delete rolebinding {quartet,redis}-operator-controller-manager-service-auth-reader --ignore-not-found",
     // OLM may not be there: kubectl then lists none of the types.
-    "kubectl get operators -o name | grep quartet-operator | xargs -r kubectl delete --timeout=60s",
+    "kubectl get operators -o name | grep -E '(quartet|redis)-operator' | xargs -r kubectl delete --timeout=60s",
     "kubectl get clusterroles,clusterrolebindings,validatingwebhookconfigurations -o name | \
-     grep -E 'quartet-operator|memcached|nginx|elasticweb|helloworld' | xargs -r kubectl delete --timeout=60s",
+     grep -E '(quartet|redis)-operator|memcached|nginx|elasticweb|helloworld' | xargs -r kubectl delete --timeout=60s",
 ];
 
 /// What would disturb the next phase.
 const LEFT: &str = "kubectl get crd,clusterroles,clusterrolebindings,validatingwebhookconfigurations,namespaces,rolebindings -n kube-system -o name | \
-     sed -nE '/quartet-operator|(cache|proxy|elasticweb).example.com|jiaozi.com/p'";
+     sed -nE '/(quartet|redis)-operator|(cache|proxy|elasticweb).example.com|jiaozi.com/p'";
 
 /// Removes what a failed phase left, as far as that succeeds.
 pub(crate) fn clean(shell: &Shell) {

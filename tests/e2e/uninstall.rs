@@ -69,7 +69,7 @@ pub(crate) fn by_block(shell: &Shell, block: Block) {
     }
 }
 
-fn commands((document, words): Block) -> Vec<&'static str> {
+pub(crate) fn commands((document, words): Block) -> Vec<&'static str> {
     let (_, below) = document.split_once(words).expect(words);
     let (_, block) = below.split_once("```console\n").expect("a block");
     let (block, _) = block.split_once("```").expect("its end");

@@ -11,6 +11,7 @@ mod generator;
 mod image;
 mod merge;
 mod release;
+mod scaffold;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ pub use command::run;
 pub use fields::sample_file;
 pub use generator::Generator;
 pub use release::Release;
+pub use scaffold::scaffold;
 use template::Fields;
 
 /// Generated files: their texts by path.

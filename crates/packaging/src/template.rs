@@ -72,7 +72,7 @@ impl Project {
 }
 
 /// The paths of all files below a folder.
-fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
+pub(crate) fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in folder.read_dir()? {
         let path = entry?.path();

@@ -246,7 +246,6 @@ fn a_kind_is_named_in_its_own_files_and_in_the_list_only() {
 /// Reports whether a line of code names a kind. The four are named by any word with their name in it. A
 /// kind that is added may be called after a thing that the code has, such as Cache or Queue, so it is
 /// named only by what can mean nothing else: its name in a comparison, and paths into its file.
-/// `hack/kind.sh` refuses a name that the code compares with already.
 fn naming(kind: &str) -> impl Fn(&str) -> bool + use<> {
     let name = kind.to_ascii_lowercase();
     let of_another = (!KNOWN.contains(&kind)).then(|| {

@@ -1,4 +1,4 @@
-//! The fifth operator of docs/development.md, a Redis with files and volumes, with running
+//! The project of docs/new-project.md, installed by OLM: a Redis with files and volumes, with running
 //! containers.
 
 use std::io::{BufRead, BufReader, Write};
@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::node::Node;
 use crate::shell::Shell;
+use crate::uninstall;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 const READY: &str = "kubectl wait redis/redis-sample --for=condition=Ready --timeout=120s";
@@ -18,18 +19,26 @@ const VOLUMES: [&str; 2] = ["redis-0", "redis-1"];
 /// the same name.
 pub(crate) fn redis_keeps_its_data(node: &Node) {
     let shell = &node.shell;
-    let folder = shell.must("realpath ${CARGO_TARGET_DIR:-target}/fifth");
-    let (folder, checkout) = (folder.trim(), format!("{}/checkout", folder.trim()));
-    shell.must(&format!("make -C {checkout} install"));
-    // As the page's `make run`. The API server is on this machine, with the node's address.
-    let mut manager = shell.begin(&format!(
-        "${{CARGO_TARGET_DIR:-target}}/debug/devcluster webhooks --force --url=https://127.0.0.1:9443 --root={checkout} -- {folder}/target/debug/manager --log-format=text"
+    node.olm();
+    let folder = shell.must("realpath ${CARGO_TARGET_DIR:-target}/new-project");
+    let folder = folder.trim();
+    let project = format!("cd {folder}/redis-operator && export CARGO_TARGET_DIR={folder}/target");
+    shell.must(&format!("{project} && make docker-build docker-push"));
+    shell.must(&format!(
+        "{project} && make bundle bundle-build bundle-push"
     ));
+    shell.must("kubectl create namespace redis-operator-system");
+    let tools = Node::tools();
+    shell.must(&format!(
+        "{tools} operator-sdk run bundle example.com/redis-operator-bundle:v0.1.0 -n redis-operator-system --timeout 5m"
+    ));
+    let pods = format!("{PODS} name | wc -l");
+    let gone = || shell.until(&pods, "0", Duration::from_secs(90));
     volumes(shell, &format!("{folder}/volumes"));
+    // OLM goes on writing the authority of the webhooks for a moment.
+    let sample = format!("{folder}/redis-operator/config/samples/cache_v1alpha1_redis.yaml");
     shell.until(
-        &format!(
-            "kubectl apply -f {checkout}/config/samples/cache_v1alpha1_redis.yaml -o name | wc -l"
-        ),
+        &format!("kubectl apply -f {sample} -o name | wc -l"),
         "1",
         Duration::from_secs(60),
     );
@@ -59,30 +68,20 @@ pub(crate) fn redis_keeps_its_data(node: &Node) {
     assert!(refusal.contains("spec.storage: Invalid value"), "{refusal}");
 
     shell.must("kubectl delete redis redis-sample --timeout=60s");
-    shell.until(
-        &format!("{PODS} name | wc -l"),
-        "0",
-        Duration::from_secs(90),
-    );
+    gone();
     let config_map = "kubectl get configmap redis-sample-config --ignore-not-found -o name | wc -l";
     shell.until(config_map, "0", Duration::from_secs(60));
-    shell.must(&format!(
-        "kubectl apply -f {checkout}/config/samples/cache_v1alpha1_redis.yaml"
-    ));
+    shell.must(&format!("kubectl apply -f {sample}"));
     shell.must(READY);
     assert_data_is_kept(&self::addresses(shell));
 
     shell.must("kubectl delete redis redis-sample --timeout=60s");
-    shell.until(
-        &format!("{PODS} name | wc -l"),
-        "0",
-        Duration::from_secs(90),
-    );
-    shell.must(&format!("kill -TERM {}", manager.id()));
-    assert!(manager.wait().expect("it ends").success());
+    gone();
     shell.must("kubectl delete pvc data-redis-sample-0 data-redis-sample-1 --timeout=60s");
     shell.must("kubectl delete persistentvolume redis-0 redis-1 --timeout=60s");
-    shell.must(&format!("make -C {checkout} uninstall"));
+    for command in uninstall::commands(uninstall::BUNDLE) {
+        shell.must(&format!("{tools} {}", command.replace("quartet", "redis")));
+    }
 }
 
 /// Creates two empty folders of the node, below `folder`, as volumes.

@@ -1,0 +1,1 @@
+../../../../../packaging/catalog.Dockerfile
