@@ -17,8 +17,7 @@ use tracing::level_filters::{LevelFilter, ParseLevelFilterError};
 
 use crate::Application;
 use quartet_certificates::Files;
-use quartet_workload::MAX_REPLICAS;
-use quartet_workload::{Operator, Settings};
+use quartet_workload::{MAX_REPLICAS, Operator, Settings};
 
 /// Default port of the webhook server.
 pub const WEBHOOK_PORT: u16 = 9443;

@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
-use quartet_http::Caller;
-use quartet_http::Location;
 use quartet_http::bounded::cut;
+use quartet_http::{Caller, Location};
 use quartet_versions::Kind;
 use quartet_workload::api::Status;
 use quartet_workload::{Reason, Resource, status};

@@ -66,7 +66,6 @@ pub(crate) struct Context {
 pub(crate) struct Reconciler {
     operator: &'static dyn Operator,
     kind: &'static Kind,
-    controller: String,
     queue: Arc<Queue<ObjectKey>>,
     resources: Arc<Store<CachedResource>>,
     states: Arc<ReconcileStates>,
@@ -95,7 +94,6 @@ impl Reconciler {
         Reconciler {
             operator,
             kind: operator.kind(),
-            controller: operator.kind().controller_name(),
             queue: Arc::clone(&handle.queue),
             resources: Arc::clone(&handle.resources),
             states: Arc::clone(&handle.states),

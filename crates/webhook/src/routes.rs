@@ -22,10 +22,9 @@ use super::body;
 use super::metrics::{Metrics, UNKNOWN};
 use super::{conversion, paths, review};
 use crate::limits::{ADMISSION_BODY, CALL_BYTES, CONVERSION_BODY, CONVERSION_SHARES};
-use quartet_http::LogLimit;
-use quartet_http::TRACES;
 use quartet_http::bounded::shortened;
 use quartet_http::metric::Counted;
+use quartet_http::{LogLimit, TRACES};
 use quartet_versions::Kind;
 use quartet_versions::conversion::other;
 

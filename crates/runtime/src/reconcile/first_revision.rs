@@ -7,8 +7,7 @@ use tokio::sync::OnceCell;
 use tracing::debug;
 
 use crate::object::version_of;
-use quartet_http::Caller;
-use quartet_http::RequestError;
+use quartet_http::{Caller, RequestError};
 use quartet_workload::ChildKind;
 
 /// Shared by the controllers of all kinds: the versions of all objects are revisions of etcd.

@@ -12,16 +12,10 @@ use tracing::info;
 use crate::cache::cached::CachedChild;
 use crate::object::ObjectKey;
 use crate::reconcile::Reconciler;
-use crate::state::jittered;
 use quartet_workload::ObservedWorkload;
 
 /// How long a waiting resource waits until it asks again; ± 20 %.
-const WAIT: Duration = Duration::from_secs(50);
-
-/// The delay of the next attempt of a waiting resource: at most a minute.
-pub(crate) fn jittered_wait() -> Duration {
-    jittered(WAIT)
-}
+pub(crate) const WAIT: Duration = Duration::from_secs(50);
 
 /// Whether the child is in a paced rollout: until its pods are available. A child of a later generation was
 /// changed by somebody else since, and is not.

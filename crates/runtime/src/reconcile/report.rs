@@ -13,9 +13,7 @@ use crate::cache::cached::CachedResource;
 use crate::event::transitions;
 use crate::repairs::Decision;
 use crate::state::{Repaired, hash_of};
-use quartet_http::LogLimit;
-use quartet_http::Part;
-use quartet_http::RequestError;
+use quartet_http::{LogLimit, Part, RequestError};
 use quartet_workload::api::{Condition, Status};
 use quartet_workload::{Desired, Resource, status};
 

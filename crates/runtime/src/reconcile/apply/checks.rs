@@ -10,7 +10,7 @@ use crate::cache::cached::CachedChild;
 use crate::reconcile::Reconciler;
 use crate::reconcile::pacing;
 use crate::repairs::{Decision, Repairs};
-use crate::state::{Repaired, jittered_retry, key_of};
+use crate::state::{Repaired, jittered, jittered_retry, key_of};
 use quartet_applied::field_conflict;
 use quartet_applied::fingerprint::Fingerprint;
 use quartet_applied::stamp::{Hash, Stamp, hash_of_spec};
@@ -128,7 +128,8 @@ impl Reconciler {
         };
         let problem = known.unwrap_or_else(|| {
             let kind = wanted.child.kind.kind;
-            self.context.metrics.field_conflict(&self.controller, kind);
+            let controller = self.kind.controller_name();
+            self.context.metrics.field_conflict(&controller, kind);
             let manager = self.kind.field_manager;
             let who = field_conflict::describe(&wanted.child.body, &live, manager);
             let message = format!(
@@ -196,7 +197,7 @@ impl Reconciler {
         if (is_rolling || has_no_rollout) && self.may_begin(&key_of(resource)) {
             return Some(true);
         }
-        let wait = pacing::jittered_wait();
+        let wait = jittered(pacing::WAIT);
         let is_as_applied = |observed: &Fingerprint| match stamp {
             // Even if its status is Ready: the Deployment may have drifted while no manager ran.
             Some(stamp) => stamp.desired == Hash(observed.fields),

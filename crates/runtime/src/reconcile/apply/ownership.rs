@@ -18,8 +18,7 @@ use crate::state::{jittered_retry, key_of};
 use quartet_applied::absorb::absorb_list;
 use quartet_applied::stamp::Stamp;
 use quartet_applied::{fingerprint, merge};
-use quartet_http::Part;
-use quartet_http::{Location, RequestError, generation_of};
+use quartet_http::{Location, Part, RequestError, generation_of};
 use quartet_versions::conversion;
 use quartet_workload::{Child, Reason, Resource, kept};
 
@@ -117,7 +116,7 @@ impl Reconciler {
             }
         }
         let name = &wanted.resource.name;
-        let preserved = kept::selector_of(&object, &self.controller, name)
+        let preserved = kept::selector_of(&object, &self.kind.controller_name(), name)
             .filter(|_| kind.has_pods)
             .map(|selector| kept::keeping(wanted.child, &selector));
         let preserved = preserved.as_ref().map(|child| wanted.keeping(child));
