@@ -3,8 +3,8 @@
 # tests/cluster_audit.rs on the audit logs of all API servers of this run. That test needs
 # `devcluster run` around it, as many of the tests do.
 #
-# TEST_JOBS  Number of concurrent test binaries (four more than there are processors, because
-#            many of them wait most of their time; those that compute have a low priority).
+# TEST_JOBS  Number of concurrent test binaries (two more than there are processors, because
+#            many of them wait most of their time).
 # TEST_AGAIN Repeat up to this many failed tests of a binary (0) once, after all others. Those that
 #            pass then are listed as flaky and do not fail the run. The audit at the end also checks
 #            the first attempt.
@@ -39,22 +39,20 @@ if [ "${1:-}" = --record ]; then
             ;;
         esac
         printf 'cd %q && exec' "$PWD"
-        # These compute, in the time that the others wait.
-        case $name in explorer-* | quartet_lease-*) printf ' nice -n 10' ;; esac
         printf ' %q' "$@"
         echo
     } >"$plan/$name"
     exit
 fi
 
-jobs=${TEST_JOBS:-$(($(nproc) + 4))} again=${TEST_AGAIN:-0}
+jobs=${TEST_JOBS:-$(($(nproc) + 2))} again=${TEST_AGAIN:-0}
 if ! [[ $jobs =~ ^[1-9][0-9]{0,2}$ && $again =~ ^[0-9]{1,3}$ ]]; then
     echo "test: TEST_JOBS is a whole number from 1 on, TEST_AGAIN from 0 on, not '$jobs' and '$again'" >&2
     exit 64
 fi
-# Those that take longest start first: most of them wait, and explorer computes meanwhile.
-first=(versions cluster faults install election explorer rollout hostile certificates
-    quartet_operator quartet_lease command bundle)
+# Those that take longest and those that wait start first; those that compute fill the rest.
+first=(versions cluster faults election install rollout hostile certificates
+    explorer quartet_operator quartet_runtime components command bundle)
 
 plan=$(mktemp -d)
 declare -A running=() # binary by process
@@ -131,7 +129,7 @@ ended() {
     count=$(awk '/^test result: / { sum += $4 + $6 } END { print sum + 0 }' "$output")
     ran=$((ran + count))
     if [ ${#planned[@]} -gt 1 ] && { [ "$count" != 0 ] || [ "$2" != 0 ]; }; then
-        printf '\n     Running %s\n' "$(tail -n 1 "$plan/$binary" | sed 's/.* exec \(nice -n 10 \)\?//')"
+        printf '\n     Running %s\n' "$(tail -n 1 "$plan/$binary" | sed 's/.* exec //')"
         if [ "$2" != 0 ] && to_try_again "$binary" >/dev/null; then
             # These are counted after the repetition.
             sed -E 's/^test result: FAILED\. (.*) passed; [0-9]* failed/test result: again. \1 passed; 0 failed/
