@@ -14,16 +14,10 @@ pub const WEBHOOK_SERVICE_PORT: i32 = 443;
 pub const WEBHOOK_PORT_NAME: &str = "webhook-server";
 /// The ValidatingWebhookConfiguration.
 pub const WEBHOOK_CONFIGURATION: &str = "quartet-operator-validating-webhook-configuration";
-/// The ServiceAccount of the manager.
-pub const SERVICE_ACCOUNT: &str = "quartet-operator-controller-manager";
 /// `app.kubernetes.io/name`, and prefix of the names of all objects.
 pub const PROJECT: &str = "quartet-operator";
 /// The Service of the metrics, and the label `job` of every series.
 pub const METRICS_SERVICE: &str = "quartet-operator-controller-manager-metrics-service";
-/// The ServiceAccount of a client that reads the metrics, and its ClusterRole.
-pub const METRICS_READER: &str = "quartet-operator-metrics-reader";
-/// Port of that Service and of the pods behind it, as in the scaffold.
-pub const METRICS_PORT: u16 = 8443;
 /// Name of the Service port and of the container port.
 pub const METRICS_PORT_NAME: &str = "https";
 /// The manager's Deployment. Without dots: otherwise OLM would create a Service with another name

@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 use super::{committed, object};
 use crate::APPLICATION;
 use crate::names::{
-    DEPLOYMENT, LEASE, METRICS_READER, METRICS_SERVICE, NAMESPACE, SERVICE_ACCOUNT,
-    WEBHOOK_CONFIGURATION, WEBHOOK_SERVICE,
+    DEPLOYMENT, LEASE, METRICS_SERVICE, NAMESPACE, WEBHOOK_CONFIGURATION, WEBHOOK_SERVICE,
 };
 use crate::packaging::kinds;
 
@@ -57,14 +56,14 @@ fn objects_have_the_names_that_the_manager_knows() {
             ],
         ),
         (
-            SERVICE_ACCOUNT,
+            "quartet-operator-controller-manager",
             &[
                 "rbac/service_account.yaml /metadata/name",
                 "manager/manager.yaml /spec/template/spec/serviceAccountName",
             ],
         ),
         (
-            METRICS_READER,
+            "quartet-operator-metrics-reader",
             &[
                 "prometheus/reader_service_account.yaml /metadata/name",
                 "prometheus/reader_token.yaml /metadata/annotations/kubernetes.io~1service-account.name",
