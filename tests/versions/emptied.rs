@@ -102,7 +102,7 @@ async fn an_emptied_object_map_or_list_is_as_an_empty_one_of_a_new_resource() {
         let kind = operator.kind();
         let base = packaging::sample(kind, &kind.hub).expect("a sample")["spec"].take();
         let (schema, mut found) = (kind.schema_of(&kind.hub), Vec::new());
-        containers(&[], &schema, &mut found);
+        containers(&[], schema, &mut found);
         // The spec itself has no default, since an object that was stored without one must not get pods, so
         // the API server rejects an emptied one.
         found.retain(|container| !container.path.is_empty());

@@ -154,7 +154,7 @@ fn cases(kind: &Kind, version: &Version) -> Vec<Case> {
         let mut fields = patch.as_object().expect("fields").keys();
         fields.all(|field| schema["properties"].get(field).is_some())
     });
-    with_numbers(&schema, "spec", &[], &mut cases);
+    with_numbers(schema, "spec", &[], &mut cases);
     cases
 }
 

@@ -201,13 +201,13 @@ async fn the_rust_types_can_hold_what_the_api_server_accepts() {
         for version in [&kind.spoke, &kind.hub] {
             let asked = async |spec: Option<&Value>| blamed(env, kind, version, "x", spec).await;
             let schema = kind.schema_of(version);
-            let full = full(&schema);
+            let full = full(schema);
             assert_eq!(asked(Some(&full)).await, BTreeSet::new(), "{full}");
             let has_default = !schema["default"].is_null();
             let is_blamed = asked(None).await.contains("spec");
             assert_ne!(is_blamed, has_default, "{kind:?} {version:?}");
             let mut found = Vec::new();
-            probes(&schema, "", &mut found);
+            probes(schema, "", &mut found);
             for (pointer, value) in found {
                 let spec = with(&full, &pointer, value.as_ref());
                 let theirs = asked(Some(&spec)).await;
