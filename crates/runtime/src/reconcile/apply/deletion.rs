@@ -61,6 +61,10 @@ impl Reconciler {
                 let left: Option<Value> = quartet_http::found(deleted.await)?;
                 is_held =
                     left.is_some_and(|it| it.pointer("/metadata/deletionTimestamp").is_some());
+                // Ahead of the watch event: it does not exist any more.
+                if !is_held && let Some(store) = self.context.children.store(kind) {
+                    store.deleted(key, meta.resource_version);
+                }
                 let (kind, name) = (kind.kind, key.name());
                 info!(
                     child = kind,
