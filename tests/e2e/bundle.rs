@@ -108,7 +108,6 @@ pub(crate) fn catalog_installs_and_upgrades(node: &Node) {
     uninstall::by_block(shell, uninstall::CATALOG);
     before_it.nothing_left(shell);
     install_from_catalog(node);
-    uninstall::by_block(shell, uninstall::CATALOG_SETTLED);
     uninstall::by_block(shell, uninstall::CATALOG);
     before_it.nothing_left(shell);
 }

@@ -37,10 +37,7 @@ const WAYS: [Way; 5] = [
     Way {
         name: "OLM v0",
         install: bundle::install_from_catalog,
-        uninstall: |shell| {
-            uninstall::by_block(shell, uninstall::CATALOG_SETTLED);
-            uninstall::by_block(shell, uninstall::CATALOG);
-        },
+        uninstall: |shell| uninstall::by_block(shell, uninstall::CATALOG),
     },
     Way {
         name: "OLM v1",

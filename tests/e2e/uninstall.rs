@@ -21,7 +21,6 @@ pub(crate) const OLM_V1: &str = "| `config/olm-v1` | `";
 /// The document and the words above the block with the commands of other ways.
 type Block = (&'static str, &'static str);
 pub(crate) const CATALOG: Block = (OPERATIONS, "From the catalog.");
-pub(crate) const CATALOG_SETTLED: Block = (OPERATIONS, "Seconds after an installation,");
 pub(crate) const CATALOG_ELSEWHERE: Block = (OPERATIONS, "From the catalog, in another namespace");
 pub(crate) const BUNDLE: Block = (OPERATIONS, "From a bundle.");
 pub(crate) const OLM_V1_RELEASED: Block = (OPERATIONS, "OLM v1 can also stop managing");
@@ -94,17 +93,13 @@ fn the_documents_have_the_commands_of_every_way() {
     let of_catalog = [
         "kubectl -n quartet-operator-system delete subscription quartet-operator",
         "kubectl -n quartet-operator-system delete $(kubectl -n quartet-operator-system get csv -l operators.coreos.com/quartet-operator.quartet-operator-system= -o name)",
+        namespace,
         "kubectl delete -k config/crd",
         roles,
         binding,
-        namespace,
         operator,
     ];
     assert_eq!(commands(CATALOG), of_catalog);
-    let settled = [
-        "kubectl -n quartet-operator-system wait --for=jsonpath='{.status.phase}'=Complete --timeout=2m $(kubectl -n quartet-operator-system get installplan -o name)",
-    ];
-    assert_eq!(commands(CATALOG_SETTLED), settled);
     let elsewhere = [
         "kubectl -n operators delete subscription quartet-operator",
         "kubectl -n operators delete $(kubectl -n operators get csv -l operators.coreos.com/quartet-operator.operators= -o name)",
