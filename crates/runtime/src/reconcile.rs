@@ -1,5 +1,5 @@
-//! One reconcile of one resource, in four phases, each a function in a file of its name: [`read`], [`desire`],
-//! [`apply`], [`report`]. Level-triggered: independent of the event that enqueued it. Kinds differ only in their
+//! One reconcile of one resource, in four phases, each a function in a file of its name: [`read()`], [`desire()`],
+//! [`apply()`], [`report()`]. Level-triggered: independent of the event that enqueued it. Kinds differ only in their
 //! [operator](quartet_workload::Operator), a pure function.
 //! Used by `controllers`.
 
