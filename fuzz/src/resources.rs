@@ -1,9 +1,6 @@
 //! Custom resources of every kind and version: values within the bounds of their fields, just
 //! outside them, and of wrong types. The bounds are those of the schema, so that a new field is fuzzed at once.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-
 use arbitrary::{Result, Unstructured};
 use quartet_operator::kinds::DATA_ANNOTATION;
 use quartet_operator::kinds::OPERATORS;
@@ -71,12 +68,7 @@ pub fn sample(bytes: &mut Unstructured<'_>) -> Result<Sample> {
 
 /// Mostly a spec of `version`; or none.
 pub fn spec(bytes: &mut Unstructured<'_>, kind: &Kind, version: &Version) -> Result<Option<Value>> {
-    static SCHEMAS: Mutex<BTreeMap<String, &Value>> = Mutex::new(BTreeMap::new());
-    let name = kind.crd_name() + version.name;
-    let new = || Box::leak(Box::new(kind.spec_of(version))) as &_;
-    let mut schemas = SCHEMAS.lock().expect("no panic");
-    let schema: &Value = schemas.entry(name).or_insert_with(new);
-    drop(schemas);
+    let schema = kind.schema_of(version);
     Ok(match bytes.int_in_range(0..=15)? {
         0..=6 => Some(shaped(bytes, schema, Care::Kept)?),
         7..=13 => Some(shaped(bytes, schema, Care::Loose)?),

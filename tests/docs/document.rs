@@ -140,9 +140,11 @@ impl Document {
 
     /// Whether following it changes files, which then are those of a copy.
     pub(crate) fn changes_files(&self) -> bool {
-        self.steps
-            .iter()
-            .any(|step| matches!(step.action, Action::Write { .. } | Action::Patch(_)))
+        self.steps.iter().any(|step| match &step.action {
+            Action::Write { .. } | Action::Patch(_) => true,
+            Action::Run { command, .. } => command.starts_with("make kind"),
+            _ => false,
+        })
     }
 
     /// As GitHub makes them: lower case, without punctuation, with hyphens for blanks; one
