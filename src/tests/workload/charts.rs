@@ -8,7 +8,8 @@ fn no_selector_matches_the_pods_of_a_well_used_chart() {
         "/spec/template/spec/topologySpreadConstraints/0/labelSelector/matchLabels";
     let charts = include_str!("testdata/charts.yaml").replace("RELEASE", "shop");
     let charts: Vec<Value> = serde_saphyr::from_str(&charts).unwrap();
-    for operator in OPERATORS.iter().copied() {
+    let known = OPERATORS.iter().copied();
+    for operator in known.filter(|it| KNOWN.contains(&it.kind().kind)) {
         let mut spec = sample_spec(operator.kind());
         spec["scheduling"]["topologySpreadConstraints"] =
             json!([{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]);
