@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_check_that_fails_is_logged_with_its_reason() {
+    async fn a_check_that_fails_is_logged_with_its_reason_and_fails_the_endpoint() {
         let (lines, writer) = log_lines();
         let subscriber = tracing::Dispatch::new(writer);
         ask(true, "/readyz")
@@ -141,6 +141,16 @@ mod tests {
         let lines = lines.written();
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(lines[0].contains("WARN") && lines[0].contains("the secret"));
+        // In one test, since a second line follows after ten seconds only.
+        let (status, body) = ask(false, "/readyz").await;
+        assert_eq!(status, FAILED);
+        let expected =
+            "[+]ping ok\n[-]webhook failed: reason withheld\na remark\nreadyz check failed\n";
+        assert_eq!(body, expected);
+        let (status, body) = ask(false, "/readyz/webhook").await;
+        assert_eq!(status, FAILED);
+        assert!(!body.contains("secret"));
+        assert_eq!(ask(false, "/healthz").await.0, StatusCode::OK);
     }
 
     #[tokio::test]
@@ -161,19 +171,6 @@ mod tests {
                 "[+]ping ok\n[+]webhook ok\na remark\nreadyz check passed\n"
             );
         }
-    }
-
-    #[tokio::test]
-    async fn a_failure_lists_every_check_and_withholds_the_reason() {
-        let (status, body) = ask(false, "/readyz").await;
-        assert_eq!(status, FAILED);
-        let expected =
-            "[+]ping ok\n[-]webhook failed: reason withheld\na remark\nreadyz check failed\n";
-        assert_eq!(body, expected);
-        let (status, body) = ask(false, "/readyz/webhook").await;
-        assert_eq!(status, FAILED);
-        assert!(!body.contains("secret"));
-        assert_eq!(ask(false, "/healthz").await.0, StatusCode::OK);
     }
 
     #[tokio::test]
