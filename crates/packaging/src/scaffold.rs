@@ -25,6 +25,9 @@ const KINDS: &str = "src/kinds/mod.rs";
 /// The settings of its owner.
 const SETTINGS: &str = "packaging/project.yaml";
 
+/// The most files that exist already and are named.
+const MOST_NAMED: usize = 10;
+
 /// Write the project of an operator, or add a kind to it.
 #[derive(Debug, Parser)]
 #[command(name = "quartet-packaging", version)]
@@ -198,9 +201,11 @@ fn write_new(root: &Path, files: &Files, words: &Words) -> Result<(), Error> {
     let existing = files.keys().filter(|path| root.join(path).exists());
     let existing: Vec<_> = existing.map(|path| path.to_string_lossy()).collect();
     if !existing.is_empty() {
-        let (root, existing) = (root.display(), existing.join(", "));
+        let (root, all) = (root.display(), existing.len());
+        let first: Vec<_> = existing.into_iter().take(MOST_NAMED).collect();
         return Err(Error(format!(
-            "nothing was written, because {root} has {existing}"
+            "nothing was written, because {root} has {all} of these files: {}",
+            first.join(", ")
         )));
     }
     for (path, text) in files {
@@ -227,16 +232,14 @@ fn add_source(words: &mut Words, source: Option<&str>) -> Result<(), Error> {
         true => checkout,
         false => env!("CARGO_PKG_VERSION"),
     });
-    let elsewhere = |field| format!("{field} = \"{source}\", package = \"quartet-");
-    let (source, devcluster, scaffold) = if source.contains("://") {
+    let field = match source {
+        url if url.contains("://") => Some("git"),
+        version if version.starts_with(|first: char| first.is_ascii_digit()) => Some("version"),
+        _ => None,
+    };
+    let (source, devcluster, scaffold) = if let Some(field) = field {
         (
-            elsewhere("git"),
-            "devcluster".to_owned(),
-            "quartet-packaging".to_owned(),
-        )
-    } else if source.starts_with(|first: char| first.is_ascii_digit()) {
-        (
-            elsewhere("version"),
+            format!("{field} = \"{source}\", package = \"quartet-"),
             "devcluster".to_owned(),
             "quartet-packaging".to_owned(),
         )
