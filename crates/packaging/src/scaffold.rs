@@ -25,9 +25,6 @@ const KINDS: &str = "src/kinds/mod.rs";
 /// The settings of its owner.
 const SETTINGS: &str = "packaging/project.yaml";
 
-/// The most files that exist already and are named.
-const MOST_NAMED: usize = 10;
-
 /// Write the project of an operator, or add a kind to it.
 #[derive(Debug, Parser)]
 #[command(name = "quartet-packaging", version)]
@@ -201,11 +198,9 @@ fn write_new(root: &Path, files: &Files, words: &Words) -> Result<(), Error> {
     let existing = files.keys().filter(|path| root.join(path).exists());
     let existing: Vec<_> = existing.map(|path| path.to_string_lossy()).collect();
     if !existing.is_empty() {
-        let (root, all) = (root.display(), existing.len());
-        let first: Vec<_> = existing.into_iter().take(MOST_NAMED).collect();
+        let (root, existing) = (root.display(), existing.join(", "));
         return Err(Error(format!(
-            "nothing was written, because {root} has {all} of these files: {}",
-            first.join(", ")
+            "nothing was written, because {root} has {existing}"
         )));
     }
     for (path, text) in files {
