@@ -111,7 +111,7 @@ fn the_documents_have_the_commands_of_every_way() {
     ];
     assert_eq!(commands(CATALOG_ELSEWHERE), elsewhere);
     let of_bundle = [
-        "operator-sdk cleanup quartet-operator -n quartet-operator-system",
+        "operator-sdk cleanup quartet-operator -n quartet-operator-system --delete-all=false --delete-crds",
         roles,
         binding,
         namespace,
