@@ -14,14 +14,8 @@ const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
 
 /// One object of each kind, as a repository has it: in the original version, or in the new one, with labels.
 fn folder(namespace: &str, is_new: bool, label: &str) -> Vec<Value> {
-    let specs = match is_new {
-        false => json!([
-            {"size": 2},
-            {"count": 2},
-            {"image": "nginx:1", "port": 30110, "singlePodsQPS": 10, "totalQPS": 20},
-            {"size": 2},
-        ]),
-        true => json!([
+    let specs = if is_new {
+        json!([
             {"replicas": 1, "memory": 128, "service": {"enabled": true}},
             {"replicas": 1, "service": {}},
             {
@@ -29,7 +23,14 @@ fn folder(namespace: &str, is_new: bool, label: &str) -> Vec<Value> {
                 "capacity": {"perPodQPS": 10, "targetQPS": 10},
             },
             {"replicas": 1, "scheduling": {"tolerations": [{"operator": "Exists"}]}},
-        ]),
+        ])
+    } else {
+        json!([
+            {"size": 2},
+            {"count": 2},
+            {"image": "nginx:1", "port": 30110, "singlePodsQPS": 10, "totalQPS": 20},
+            {"size": 2},
+        ])
     };
     let object = |(kind, spec): (Kind, &Value)| {
         let mut object = kind.object(kind.plural, spec.clone());

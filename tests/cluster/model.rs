@@ -83,9 +83,10 @@ fn comparable(answer: &Answer) -> Value {
         // The Deployment controller writes the status of a Deployment.
         let is_status = path.starts_with("/status") && object["kind"] != "Memcached";
         let found = found.filter(|_| !is_status);
-        let found = match is_completed {
-            true => found.map(|_| json!("there")),
-            false => found.cloned(),
+        let found = if *is_completed {
+            found.map(|_| json!("there"))
+        } else {
+            found.cloned()
         };
         json!([path, found])
     });

@@ -11,9 +11,12 @@ fn reading_order() -> Vec<String> {
     let (_, text) = text.split_once("| an operator |").expect("the table");
     let (text, _) = text.split_once("\n\n").expect("its end");
     let names = text.split('`').filter(|code| code.ends_with(".rs"));
-    let whole = |name: &str| match name.starts_with("src/") || name.starts_with("crates/") {
-        true => name.to_owned(),
-        false => format!("crates/runtime/src/{name}"),
+    let whole = |name: &str| {
+        if name.starts_with("src/") || name.starts_with("crates/") {
+            name.to_owned()
+        } else {
+            format!("crates/runtime/src/{name}")
+        }
     };
     names.map(whole).collect()
 }

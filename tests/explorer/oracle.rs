@@ -146,9 +146,10 @@ fn converged(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
         );
     };
     // After an outage, the longest back-off may be running.
-    let calm = match plan.faults.iter().any(is_outage) {
-        true => 75,
-        false => 15,
+    let calm = if plan.faults.iter().any(is_outage) {
+        75
+    } else {
+        15
     };
     let rest = settled.max(outcome.last_cause) + Duration::from_secs(calm);
     let restless = outcome.journal.iter().filter(|asked| {

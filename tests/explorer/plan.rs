@@ -100,9 +100,10 @@ impl Plan {
     /// The version in which the resource is stored and read.
     pub(super) fn version(&self) -> &'static Version {
         let kind = self.subject().operator().kind();
-        match self.tempo.older {
-            true => &kind.spoke,
-            false => &kind.hub,
+        if self.tempo.older {
+            &kind.spoke
+        } else {
+            &kind.hub
         }
     }
 

@@ -335,9 +335,10 @@ async fn live(
     let settled = settles(server, plan, run, last_step).await;
     sleep(SETTLED_RUN).await;
     // A fault in the last seconds is followed to its end.
-    let settled = match is_settled(server, plan) {
-        true => settled,
-        false => settles(server, plan, run, server.elapsed()).await,
+    let settled = if is_settled(server, plan) {
+        settled
+    } else {
+        settles(server, plan, run, server.elapsed()).await
     };
     (settled, last_step)
 }

@@ -76,9 +76,10 @@ pub(super) fn unlike(
     if let Some((path, what)) = lacking.first() {
         return Some(format!("{} {}: {path}: {what}", id.plural, id.name));
     }
-    match child.kind.has_pods {
-        true => unfinished_rollout(&found),
-        false => None,
+    if child.kind.has_pods {
+        unfinished_rollout(&found)
+    } else {
+        None
     }
 }
 

@@ -354,9 +354,10 @@ impl Network for Wire {
     fn event_delay(&self, plural: &str) -> Duration {
         let usual = Duration::from_millis(if self.run.late_events { 5 } else { 0 });
         let fresh_at = self.began + STALE_FOR;
-        match self.is_outdated(plural) {
-            true => usual.max(fresh_at.saturating_sub(self.run.server.elapsed())),
-            false => usual,
+        if self.is_outdated(plural) {
+            usual.max(fresh_at.saturating_sub(self.run.server.elapsed()))
+        } else {
+            usual
         }
     }
 }

@@ -23,17 +23,14 @@ pub(crate) fn answer(helm: &mut Command) -> Result<String, String> {
     let output = helm.output().expect("helm runs");
     let [said, failed] =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    match output.status.success() {
-        // Helm only warns of a value that is ignored. Log lines of its client library (klog: a
-        // letter and the date) are not warnings, such as a watch that is cancelled when --wait is
-        // done.
-        true => {
-            let warnings: Vec<_> = failed.lines().filter(|line| !is_klog(line)).collect();
-            assert!(warnings.is_empty(), "{warnings:?}: {said}");
-            Ok(said)
-        }
-        false => Err(said + &failed),
+    if !output.status.success() {
+        return Err(said + &failed);
     }
+    // Helm only warns of a value that is ignored. Log lines of its client library (klog: a letter and
+    // the date) are not warnings, such as a watch that is cancelled when --wait is done.
+    let warnings: Vec<_> = failed.lines().filter(|line| !is_klog(line)).collect();
+    assert!(warnings.is_empty(), "{warnings:?}: {said}");
+    Ok(said)
 }
 
 /// Reports whether this is a line like `E1122 21:22:50.867280   23449 request.go:1198] "…"`.

@@ -43,9 +43,10 @@ pub(crate) fn kubectl_in(
     let output = child.wait_with_output().expect("kubectl ends");
     let [said, failed] =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    match output.status.success() {
-        true => Ok(said + &failed),
-        false => Err(failed),
+    if output.status.success() {
+        Ok(said + &failed)
+    } else {
+        Err(failed)
     }
 }
 

@@ -60,13 +60,13 @@ fn containers(path: &[String], schema: &Value, found: &mut Vec<Container>) {
         found.push(Container {
             path: path.to_vec(),
             // A spec with any other field has the default of `replicas`, too, and is not emptied.
-            filled: match path.is_empty() {
-                true => json!({"replicas": 2}),
+            filled: match path.last().map(String::as_str) {
+                None => json!({"replicas": 2}),
                 // No more than the limit.
-                false if path.ends_with(&["requests".to_owned()]) => json!({"cpu": "1m"}),
+                Some("requests") => json!({"cpu": "1m"}),
                 // A value needs a key.
-                false if path.ends_with(&["tolerations".to_owned()]) => json!([{"key": "a"}]),
-                false => filled(schema),
+                Some("tolerations") => json!([{"key": "a"}]),
+                Some(_) => filled(schema),
             },
             empty,
         });

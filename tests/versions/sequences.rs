@@ -158,9 +158,10 @@ async fn check(env: &TestEnv, seed: u64) {
         said += &format!("\n{manager} force={force}: {body}");
         let target = format!("{}?fieldManager={manager}&force={force}", of(version));
         let answer = env.apply(&target, &body).await;
-        match model.apply(manager, &manifest, force) {
-            true => _ = answer.unwrap_or_else(|error| panic!("{said}: {error:?}")),
-            false => assert_eq!(answer.expect_err(&said).code, 409, "{said}"),
+        if model.apply(manager, &manifest, force) {
+            _ = answer.unwrap_or_else(|error| panic!("{said}: {error:?}"))
+        } else {
+            assert_eq!(answer.expect_err(&said).code, 409, "{said}")
         }
         if step == 0 {
             labels = json!({"seen": "yes"});

@@ -57,9 +57,10 @@ impl Cluster {
         object: &Value,
         exists: bool,
     ) -> Result<Value, RequestError> {
-        let (verb, method, path) = match exists {
-            true => ("replace", Method::PUT, path(at)),
-            false => ("create", Method::POST, collection(at)),
+        let (verb, method, path) = if exists {
+            ("replace", Method::PUT, path(at))
+        } else {
+            ("create", Method::POST, collection(at))
         };
         let target = format!("{path}?fieldManager={}", self.names.field_manager);
         let request = Request::builder().method(method).uri(target);
@@ -127,12 +128,11 @@ mod tests {
     async fn after_an_api_server_that_was_away_the_objects_are_read_again() {
         let server = tower::service_fn(|request: http::Request<Body>| {
             let query = request.uri().query().unwrap_or_default();
-            ready(match query.contains("watch=") {
-                true => Err(io::Error::from(ErrorKind::ConnectionRefused)),
-                false => {
-                    let list = br#"{"metadata": {"resourceVersion": "7"}, "items": []}"#;
-                    Ok(http::Response::new(Body::from(list.to_vec())))
-                }
+            ready(if query.contains("watch=") {
+                Err(io::Error::from(ErrorKind::ConnectionRefused))
+            } else {
+                let list = br#"{"metadata": {"resourceVersion": "7"}, "items": []}"#;
+                Ok(http::Response::new(Body::from(list.to_vec())))
             })
         });
         let client = Client::new(server, "default");

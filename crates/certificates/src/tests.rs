@@ -67,9 +67,10 @@ impl Server {
             _ => {
                 let name = body["metadata"]["name"].as_str().unwrap_or_default();
                 let path = format!("{path}/{name}");
-                match self.objects.contains_key(&path) {
-                    true => refuse(409),
-                    false => (201, self.put(&path, body)),
+                if self.objects.contains_key(&path) {
+                    refuse(409)
+                } else {
+                    (201, self.put(&path, body))
                 }
             }
         }

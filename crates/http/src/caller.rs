@@ -185,8 +185,7 @@ impl Caller {
             _ => self.while_allowed(exchange).await,
         };
         let response = sent.unwrap_or_else(|| {
-            let action = action.clone();
-            let cause = Cause::Fenced;
+            let (action, cause) = (action.clone(), Cause::Fenced);
             Err(RequestError { action, cause })
         });
         if response.is_err() {

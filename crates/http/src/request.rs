@@ -95,9 +95,10 @@ pub struct Location<'a> {
 impl Location<'_> {
     /// The path of all objects of the type in the namespace.
     pub fn collection(&self) -> String {
-        let root = match self.api_version.contains('/') {
-            true => "apis",
-            false => "api",
+        let root = if self.api_version.contains('/') {
+            "apis"
+        } else {
+            "api"
         };
         let root = format!("/{root}/{}", self.api_version);
         match self.namespace {

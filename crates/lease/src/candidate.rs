@@ -234,9 +234,10 @@ impl Candidate {
     /// renewal was answered in the meantime.
     fn expire(&mut self, now: Moment) {
         if self.deadline().is_some_and(|deadline| now >= deadline) {
-            self.role = match self.is_resigning {
-                true => Role::Done,
-                false => Role::Lost(Loss::NotRenewed),
+            self.role = if self.is_resigning {
+                Role::Done
+            } else {
+                Role::Lost(Loss::NotRenewed)
             };
         }
     }
@@ -276,14 +277,16 @@ impl Candidate {
         }
         // As in client-go, a user who shortens the duration makes others take the lease earlier.
         let expires = changed
-            + match record.duration.is_zero() {
-                true => self.timing.lease_duration,
-                false => record.duration,
+            + if record.duration.is_zero() {
+                self.timing.lease_duration
+            } else {
+                record.duration
             };
         let silent = self.heard + self.timing.retry_period * SILENCE;
-        Some(match now >= expires || expires <= silent {
-            true => (expires, take),
-            false => (silent, Request::Read),
+        Some(if now >= expires || expires <= silent {
+            (expires, take)
+        } else {
+            (silent, Request::Read)
         })
     }
 
@@ -300,9 +303,10 @@ impl Candidate {
         };
         let is_mine = lease.record.holder == self.identity;
         if matches!(self.role, Role::Leading { .. }) && !is_mine && !self.is_resigning {
-            self.role = Role::Lost(match lease.record.holder.is_empty() {
-                true => Loss::Cleared,
-                false => Loss::Taken(Arc::clone(&lease.record.holder)),
+            self.role = Role::Lost(if lease.record.holder.is_empty() {
+                Loss::Cleared
+            } else {
+                Loss::Taken(Arc::clone(&lease.record.holder))
             });
         }
         self.known = Known::Lease { lease, changed };

@@ -201,9 +201,10 @@ impl Election {
             self.begun.send_replace(true);
             tracing::info!(lease, "became leader");
         } else if !leads && is_new && *holder != *self.lock.identity {
-            match holder.is_empty() {
-                true => tracing::info!(lease, "there is no leader"),
-                false => tracing::info!(lease, holder, "standing by"),
+            if holder.is_empty() {
+                tracing::info!(lease, "there is no leader")
+            } else {
+                tracing::info!(lease, holder, "standing by")
             }
         }
         if is_new {

@@ -19,9 +19,10 @@ const ADVANCED: [&str; 5] = [
 /// path of the field that `kubectl scale` writes.
 pub(crate) fn of_spec(fields: &[SchemaField<'_>], count: Option<&str>) -> Value {
     let descriptors = fields.iter().map(|field| {
-        let mut urns = match count == Some(&field.path) {
-            true => vec![format!("{TECTONIC}podCount")],
-            false => spec_urns(&field.path, field.schema),
+        let mut urns = if count == Some(&field.path) {
+            vec![format!("{TECTONIC}podCount")]
+        } else {
+            spec_urns(&field.path, field.schema)
         };
         let top = field.path.split(['.', '[']).next();
         if top.is_some_and(|top| ADVANCED.contains(&top)) {

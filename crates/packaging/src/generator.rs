@@ -159,10 +159,12 @@ impl<'a> Generator<'a> {
             files.insert(format!("files/{path}").into(), self.config_text(path)?);
         }
         for (path, text) in &self.config {
-            let folder = match path.starts_with("crd/bases") {
-                true => "files/crd",
-                false if is_user_role(path, text) => "files/user-roles",
-                false => continue,
+            let folder = if path.starts_with("crd/bases") {
+                "files/crd"
+            } else if is_user_role(path, text) {
+                "files/user-roles"
+            } else {
+                continue;
             };
             let path = Path::new(folder).join(path.file_name().unwrap_or_default());
             files.insert(path, text.clone());

@@ -223,9 +223,10 @@ fn write_new(root: &Path, files: &Files, words: &Words) -> Result<(), Error> {
 fn add_source(words: &mut Words, source: Option<&str>) -> Result<(), Error> {
     let checkout = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let is_checkout = |folder: &str| Path::new(folder).join("crates/packaging").exists();
-    let source = source.unwrap_or(match is_checkout(checkout) {
-        true => checkout,
-        false => env!("CARGO_PKG_VERSION"),
+    let source = source.unwrap_or(if is_checkout(checkout) {
+        checkout
+    } else {
+        env!("CARGO_PKG_VERSION")
     });
     let field = match source {
         url if url.contains("://") => Some("git"),

@@ -47,9 +47,10 @@ impl Project {
         let lines = text.lines().take_while(|line| line.starts_with('#'));
         let comments: String = lines.map(|line| format!("{line}\n")).collect();
         let object = self.filled_object(template, fields)?;
-        match comments.is_empty() {
-            true => document(object),
-            false => Ok(format!("{comments}{}", yaml(object)?)),
+        if comments.is_empty() {
+            document(object)
+        } else {
+            Ok(format!("{comments}{}", yaml(object)?))
         }
     }
 
@@ -76,9 +77,10 @@ pub(crate) fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in folder.read_dir()? {
         let path = entry?.path();
-        match path.is_dir() {
-            true => files.extend(list(&path)?),
-            false => files.push(path),
+        if path.is_dir() {
+            files.extend(list(&path)?)
+        } else {
+            files.push(path)
         }
     }
     Ok(files)

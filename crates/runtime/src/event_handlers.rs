@@ -22,7 +22,7 @@ pub(super) const COALESCE: Duration = Duration::from_secs(4);
 #[derive(Clone)]
 pub(super) struct QueueHandle {
     pub(super) kind: &'static Kind,
-    pub(super) queue: Arc<Queue<ObjectKey>>,
+    pub(super) queue: Arc<Queue>,
     pub(super) resources: Arc<Store<CachedResource>>,
     pub(super) states: Arc<ReconcileStates>,
 }

@@ -12,7 +12,6 @@
 
 mod slots;
 
-use std::hash::Hash;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,41 +24,37 @@ pub(crate) use self::slots::Priority;
 use self::slots::Slots;
 use crate::backoff::ObjectBackoff;
 use crate::metrics::{Metrics, QueueMetrics};
+use crate::object::ObjectKey;
 
 /// The longest delay, to prevent an overflow of time.
 const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A work queue of keys, shared by event handlers and workers.
-pub(crate) struct Queue<K> {
+pub(crate) struct Queue {
     /// The metrics hold a weak reference, and read the backlog at each scrape.
-    shared: Arc<Shared<K>>,
+    shared: Arc<Shared>,
     metrics: QueueMetrics,
 }
 
-struct Shared<K> {
+#[derive(Default)]
+struct Shared {
     /// Held for a few map operations and never across an await, so a blocking lock is cheaper.
-    state: Mutex<State<K>>,
+    state: Mutex<State>,
     /// One permit for each key that becomes available. All waiters are notified when the next delayed
     /// key is due earlier than before.
     wake: Notify,
 }
 
-struct State<K> {
-    slots: Slots<K>,
-    backoff: ObjectBackoff<K>,
+#[derive(Default)]
+struct State {
+    slots: Slots,
+    backoff: ObjectBackoff,
 }
 
-impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
+impl Queue {
     /// An empty queue whose metrics carry `name` as labels `name` and `controller`.
     pub(crate) fn new(name: &str, metrics: &Metrics) -> Self {
-        let state = State {
-            slots: Slots::default(),
-            backoff: ObjectBackoff::default(),
-        };
-        let shared = Arc::new(Shared {
-            state: Mutex::new(state),
-            wake: Notify::new(),
-        });
+        let shared = Arc::<Shared>::default();
         let observed = Arc::downgrade(&shared);
         let backlog = move || {
             let shared = observed.upgrade()?;
@@ -70,25 +65,25 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     }
 
     /// Adds a key that is ready now.
-    pub(crate) fn add(&self, key: K, priority: Priority) {
+    pub(crate) fn add(&self, key: ObjectKey, priority: Priority) {
         self.add_later(key, priority, Duration::ZERO);
     }
 
     /// As [`Queue::add_later`], for workers: a key that was handed out with a low priority keeps it.
-    pub(crate) fn add_after(&self, key: K, delay: Duration) {
+    pub(crate) fn add_after(&self, key: ObjectKey, delay: Duration) {
         self.metrics.retries.inc_by(u64::from(!delay.is_zero()));
         self.shared
             .change(|state, now| state.retry(key, delay, now));
     }
 
     /// Adds a key that is due after `delay`. Keeps an earlier due time.
-    pub(crate) fn add_later(&self, key: K, priority: Priority, delay: Duration) {
+    pub(crate) fn add_later(&self, key: ObjectKey, priority: Priority, delay: Duration) {
         self.shared
             .change(|state, now| state.add(key, priority, delay, now));
     }
 
     /// Adds a key whose reconcile failed, due after its back-off, at the latest after `at_most`.
-    pub(crate) fn add_rate_limited(&self, key: K, at_most: Option<Duration>) {
+    pub(crate) fn add_rate_limited(&self, key: ObjectKey, at_most: Option<Duration>) {
         self.metrics.retries.inc();
         self.shared.change(|state, now| {
             let delay = state.backoff.next_delay(key.clone());
@@ -98,7 +93,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     }
 
     /// Resets the back-off of a key after a success.
-    pub(crate) fn forget(&self, key: &K) {
+    pub(crate) fn forget(&self, key: &ObjectKey) {
         self.shared.state.lock().backoff.forget(key);
     }
 
@@ -109,7 +104,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
 
     /// Removes a key and its back-off: the object was deleted. A worker that has the key finishes and
     /// calls [`Queue::done`] as usual.
-    pub(crate) fn remove(&self, key: &K) {
+    pub(crate) fn remove(&self, key: &ObjectKey) {
         let mut state = self.shared.state.lock();
         state.backoff.forget(key);
         state.slots.remove(key);
@@ -117,7 +112,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
 
     /// Waits for the next key, which is in process until [`Queue::done`]. Cancel-safe: a dropped call takes
     /// no key.
-    pub(crate) async fn get(&self) -> K {
+    pub(crate) async fn get(&self) -> ObjectKey {
         loop {
             // Registered before the check, so that no key added in between is missed.
             let mut enqueued = pin!(self.shared.wake.notified());
@@ -143,7 +138,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     }
 
     /// The worker has finished a key that [`Queue::get`] returned.
-    pub(crate) fn done(&self, key: &K) {
+    pub(crate) fn done(&self, key: &ObjectKey) {
         self.shared.change(|state, now| {
             if let Some(worked) = state.slots.done(key, now) {
                 self.metrics.work_duration.observe(worked.as_secs_f64());
@@ -152,22 +147,22 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> State<K> {
+impl State {
     /// Adds a key again with the priority with which it was handed out.
-    fn retry(&mut self, key: K, delay: Duration, now: Instant) {
+    fn retry(&mut self, key: ObjectKey, delay: Duration, now: Instant) {
         let priority = self.slots.priority_in_work(&key);
         self.add(key, priority.unwrap_or(Priority::Normal), delay, now);
     }
 
-    fn add(&mut self, key: K, priority: Priority, delay: Duration, now: Instant) {
+    fn add(&mut self, key: ObjectKey, priority: Priority, delay: Duration, now: Instant) {
         let due = now.checked_add(delay.min(LONGEST_DELAY)).unwrap_or(now);
         self.slots.add(key, priority, due, now);
     }
 }
 
-impl<K: Clone + Eq + Hash> Shared<K> {
+impl Shared {
     /// Applies a change, and notifies the affected workers.
-    fn change(&self, change: impl FnOnce(&mut State<K>, Instant)) {
+    fn change(&self, change: impl FnOnce(&mut State, Instant)) {
         let mut state = self.state.lock();
         let (available, due) = (state.slots.available(), state.slots.next_due());
         change(&mut state, Instant::now());

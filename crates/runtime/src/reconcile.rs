@@ -66,7 +66,7 @@ pub(crate) struct Context {
 pub(crate) struct Reconciler {
     operator: &'static dyn Operator,
     kind: &'static Kind,
-    queue: Arc<Queue<ObjectKey>>,
+    queue: Arc<Queue>,
     resources: Arc<Store<CachedResource>>,
     states: Arc<ReconcileStates>,
     /// Resources whose reconcile begins a paced rollout, which the caches do not show yet.

@@ -180,9 +180,10 @@ impl ReconcileState {
     pub(crate) fn block(&mut self, attempt: u64, blocker: &Blocker) {
         let before = self.blocked.take().filter(|it| it.attempt == attempt);
         let failures = before.map_or(0, |it| it.failures).saturating_add(1);
-        let wait = match failures < FREQUENT_ATTEMPTS {
-            true => blocker.retry,
-            false => jittered(RARE_RETRY),
+        let wait = if failures < FREQUENT_ATTEMPTS {
+            blocker.retry
+        } else {
+            jittered(RARE_RETRY)
         };
         self.blocked = Some(Blocked {
             attempt,
@@ -205,9 +206,10 @@ impl ReconcileState {
             moved,
             content,
         });
-        let due = match in_conditions {
-            true => (since + LONGEST).min(moved + QUIET),
-            false => since + COUNTS,
+        let due = if in_conditions {
+            (since + LONGEST).min(moved + QUIET)
+        } else {
+            since + COUNTS
         };
         due.saturating_duration_since(now)
     }

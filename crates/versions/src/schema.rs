@@ -219,9 +219,10 @@ fn normalize(schema: &mut JSONSchemaProps) {
         schema.minimum.get_or_insert(f64::from(i32::MIN));
         schema.maximum.get_or_insert(f64::from(i32::MAX));
         let fits = |bound: Option<f64>| bound.is_some_and(|it| it.abs() <= -f64::from(i32::MIN));
-        let format = match fits(schema.minimum) && fits(schema.maximum) {
-            true => "int32",
-            false => "int64",
+        let format = if fits(schema.minimum) && fits(schema.maximum) {
+            "int32"
+        } else {
+            "int64"
         };
         schema.format = Some(format.to_owned());
     }

@@ -94,9 +94,10 @@ impl Admission {
             return Ok("not_checked");
         }
         let new = Object::read(request, "object")?;
-        let old = match is_update {
-            true => Some(Object::read(request, "oldObject")?),
-            false => None,
+        let old = if is_update {
+            Some(Object::read(request, "oldObject")?)
+        } else {
+            None
         };
         let name = new.name().or(request.text("name")).unwrap_or_default();
         if subresource == "scale" {

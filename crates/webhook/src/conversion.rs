@@ -132,9 +132,10 @@ impl Work<'_> {
                 shortened(desired)
             )));
         };
-        let converted = match object.len() <= OBJECT_BYTES {
-            true => convert_into(&mut self.out, kind, members, to).map_err(|it| beginning_of(&it)),
-            false => Err(format!("the object has more than {OBJECT_BYTES} bytes")),
+        let converted = if object.len() <= OBJECT_BYTES {
+            convert_into(&mut self.out, kind, members, to).map_err(|it| beginning_of(&it))
+        } else {
+            Err(format!("the object has more than {OBJECT_BYTES} bytes"))
         };
         let converted = match converted {
             Ok(_) if self.out.len() > self.limit => Err(format!(

@@ -150,9 +150,12 @@ fn a_default_stands_only_where_both_versions_have_the_field() {
                 }
                 let field = path.strip_prefix(".spec.").expect("a field of the spec");
                 let mut mappings = kind.field_mappings.iter();
-                let moved = mappings.find_map(|it| match version.name == kind.hub.name {
-                    true => (it.hub == [field]).then_some(it.spoke),
-                    false => (it.spoke == [field]).then_some(it.hub),
+                let moved = mappings.find_map(|it| {
+                    if version.name == kind.hub.name {
+                        (it.hub == [field]).then_some(it.spoke)
+                    } else {
+                        (it.spoke == [field]).then_some(it.hub)
+                    }
                 });
                 let theirs = moved.map_or_else(|| field.to_owned(), |path| path.join("."));
                 let crd = kind.crd(other);

@@ -40,9 +40,10 @@ pub(super) fn history(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
         if is_ours && is_child {
             // An outdated list does not extend the time: the resource is read first.
             let is_event = |fault: &Fault| matches!(fault, Fault::Event(..));
-            let unknown = match plan.faults.iter().any(is_event) {
-                true => UNKNOWN_WHEN_HELD,
-                false => UNKNOWN,
+            let unknown = if plan.faults.iter().any(is_event) {
+                UNKNOWN_WHEN_HELD
+            } else {
+                UNKNOWN
             };
             child_written(
                 plan,

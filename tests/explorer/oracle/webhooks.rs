@@ -61,9 +61,10 @@ fn converted(kind: &Kind, version: &Version, object: &Value) -> Result<Value, St
         "request": {"desiredAPIVersion": kind.api_version(version), "objects": [object]},
     });
     let mut response = response(paths::CONVERT, review)?;
-    match response["result"]["status"] == "Success" {
-        true => Ok(response["convertedObjects"][0].take()),
-        false => Err(format!("to {}: {response}", version.name)),
+    if response["result"]["status"] == "Success" {
+        Ok(response["convertedObjects"][0].take())
+    } else {
+        Err(format!("to {}: {response}", version.name))
     }
 }
 
@@ -91,9 +92,10 @@ fn wrong(plan: &Plan, stored: &Stored) -> Result<(), String> {
     for (field, value) in pods.as_object().into_iter().flatten() {
         invalid["spec"][field] = value.clone();
     }
-    match admits(kind, None, &invalid)? {
-        true => Err(format!("admitted: {invalid}")),
-        false => Ok(()),
+    if admits(kind, None, &invalid)? {
+        Err(format!("admitted: {invalid}"))
+    } else {
+        Ok(())
     }
 }
 

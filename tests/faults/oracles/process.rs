@@ -46,9 +46,10 @@ pub(super) fn unwell(fixture: &mut Fixture) -> Vec<Violation> {
     let log = format!("{}{}", fixture.logs, fixture.env.log());
     let mut violations = exited(&log, &fixture.exits);
     let manager = fixture.env.manager();
-    match manager.runs() {
-        true => violations.extend(grown(&fixture.baseline, &Process::of(manager.id()))),
-        false => violations.push(violation("O9", format!("the manager exited:\n{log}"))),
+    if manager.runs() {
+        violations.extend(grown(&fixture.baseline, &Process::of(manager.id())))
+    } else {
+        violations.push(violation("O9", format!("the manager exited:\n{log}")))
     }
     violations
 }

@@ -101,12 +101,13 @@ fn assert_same(charted: Vec<Value>, overlaid: Vec<Value>) {
     let charted = by_name(charted.collect());
     let overlaid = overlaid.into_iter().filter(|it| it["kind"] != "Namespace");
     // In `config/crd` and `config/webhook` some objects have no labels; in charts all have.
-    let overlaid = overlaid.map(|mut object| match object["metadata"]["labels"].is_null() {
-        true => {
+    let overlaid = overlaid.map(|mut object| {
+        if object["metadata"]["labels"].is_null() {
             object["metadata"]["labels"] = json!({"app.kubernetes.io/name": "quartet-operator"});
             sorted(object)
+        } else {
+            of_kustomize(object)
         }
-        false => of_kustomize(object),
     });
     let overlaid = by_name(overlaid.collect());
     let names = |objects: &[Value]| -> Vec<String> {

@@ -133,11 +133,13 @@ impl History {
     pub(crate) fn past(&self, key: &Key, write: &StatusWrite) -> Vec<&Version> {
         let versions = self.versions.get(key).into_iter().flatten();
         let mut past: Vec<_> = versions
-            .filter(|version| match version.is_gone {
-                // A deletion has no revision of its own, so it counts as earlier if it ended
-                // earlier.
-                true => version.answered <= write.received,
-                false => version.revision <= write.revision,
+            // A deletion has no revision of its own, so it counts as earlier if it ended earlier.
+            .filter(|version| {
+                if version.is_gone {
+                    version.answered <= write.received
+                } else {
+                    version.revision <= write.revision
+                }
             })
             .collect();
         past.reverse();
@@ -275,15 +277,17 @@ fn version(event: &AuditEvent, object: &Value) -> Version {
     let request = event.request.as_ref().filter(|_| is_managers && is_apply);
     Version {
         revision: revision(object),
-        uid: match is_status {
-            true => text(&object["details"]["uid"]),
-            false => text(&metadata["uid"]),
+        uid: if is_status {
+            text(&object["details"]["uid"])
+        } else {
+            text(&metadata["uid"])
         },
         is_gone: is_status || (is_deletion || is_ending) && !has_finalizers,
         is_managers,
-        by: match event.user_agent.is_empty() {
-            true => event.user.clone(),
-            false => event.user_agent.clone(),
+        by: if event.user_agent.is_empty() {
+            event.user.clone()
+        } else {
+            event.user_agent.clone()
         },
         received: event.received,
         answered: event.answered,

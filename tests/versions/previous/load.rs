@@ -155,12 +155,11 @@ pub(crate) async fn specs(env: &TestEnv) -> BTreeMap<String, Value> {
 /// Removes the members of `pattern` from `value`.
 fn without(value: &mut Value, pattern: &Value) {
     for (name, below) in pattern.as_object().into_iter().flatten() {
-        match below.is_object() {
-            true => without(&mut value[name], below),
-            false => {
-                let members = value.as_object_mut().expect("an object");
-                assert!(members.remove(name).is_some(), "there is {name}");
-            }
+        if below.is_object() {
+            without(&mut value[name], below)
+        } else {
+            let members = value.as_object_mut().expect("an object");
+            assert!(members.remove(name).is_some(), "there is {name}");
         }
     }
 }

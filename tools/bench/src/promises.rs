@@ -155,9 +155,10 @@ impl Promises {
             };
             format!("{row}{load}: {measured:.3}, promised {promised}{known}")
         });
-        let mark = match promise.is_kept(limit, measured, 0.0) {
-            true => "",
-            false => " (missed)",
+        let mark = if promise.is_kept(limit, measured, 0.0) {
+            ""
+        } else {
+            " (missed)"
         };
         let bound = promise.bound;
         self.missed.extend(failure);

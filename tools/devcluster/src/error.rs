@@ -90,10 +90,14 @@ pub(crate) fn create_folder(path: &Path) -> Result<()> {
 /// [`Error::Command`] if it cannot be started or fails.
 pub fn output_of(command: &mut Command) -> Result<String> {
     let ran = command.output().map_err(|error| error.to_string());
-    let result = ran.and_then(|ran| match ran.status.success() {
-        true => Ok(String::from_utf8_lossy(&ran.stdout).into_owned()),
-        false if ran.stderr.is_empty() => Err(ran.status.to_string()),
-        false => Err(String::from_utf8_lossy(&ran.stderr).trim().to_owned()),
+    let result = ran.and_then(|ran| {
+        if ran.status.success() {
+            Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
+        } else if ran.stderr.is_empty() {
+            Err(ran.status.to_string())
+        } else {
+            Err(String::from_utf8_lossy(&ran.stderr).trim().to_owned())
+        }
     });
     result.map_err(|reason| {
         let words = [command.get_program()]

@@ -38,9 +38,10 @@ pub(crate) struct Layout {
 impl Layout {
     /// Loopback, or the address of a real node.
     pub(crate) fn address(&self) -> Ipv4Addr {
-        match self.is_node_real {
-            true => node::ADDRESS,
-            false => Ipv4Addr::LOCALHOST,
+        if self.is_node_real {
+            node::ADDRESS
+        } else {
+            Ipv4Addr::LOCALHOST
         }
     }
 

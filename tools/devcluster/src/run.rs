@@ -28,9 +28,10 @@ pub(crate) fn run(
     let interrupted = devcluster::interrupt_flag()?;
     let to_forward = to_forward()?;
     let began = Instant::now();
-    let nodes = match is_node_real {
-        true => Nodes::Real,
-        false => Nodes::Simulated(arguments.nodes),
+    let nodes = if is_node_real {
+        Nodes::Real
+    } else {
+        Nodes::Simulated(arguments.nodes)
     };
     let cluster = Cluster::start_api_server(Options { nodes, interrupted })?;
     if let Some(folder) = &arguments.definitions {

@@ -105,9 +105,10 @@ async fn roll_out(server: &ApiServer, pace: Pace, id: &ObjectId, deployment: &Va
 }
 
 fn conditions(is_available: bool) -> Value {
-    let (status, reason) = match is_available {
-        true => ("True", "MinimumReplicasAvailable"),
-        false => ("False", "MinimumReplicasUnavailable"),
+    let (status, reason) = if is_available {
+        ("True", "MinimumReplicasAvailable")
+    } else {
+        ("False", "MinimumReplicasUnavailable")
     };
     json!([
         {"type": "Available", "status": status, "reason": reason, "message": "m"},

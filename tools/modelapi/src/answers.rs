@@ -44,12 +44,13 @@ impl ApiServer {
                 })
             })
             .collect();
-        match resources.is_empty() {
-            true => Answer::failure(404, "NotFound", "the server could not find the resource"),
-            false => Answer::ok(json!({
+        if resources.is_empty() {
+            Answer::failure(404, "NotFound", "the server could not find the resource")
+        } else {
+            Answer::ok(json!({
                 "kind": "APIResourceList", "apiVersion": "v1",
                 "groupVersion": path.trim_start_matches("/apis/"), "resources": resources,
-            })),
+            }))
         }
     }
 

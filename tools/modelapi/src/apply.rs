@@ -143,9 +143,10 @@ pub fn apply(
     let mut merged = live.clone();
     merge(&mut merged, wanted, &Place::default());
     if let Some(dropped) = fields::without(&before, &ours) {
-        let dropped = match fields::is_leaf(&others) {
-            true => Some(dropped),
-            false => fields::without(&dropped, &others),
+        let dropped = if fields::is_leaf(&others) {
+            Some(dropped)
+        } else {
+            fields::without(&dropped, &others)
         };
         if let Some(dropped) = dropped {
             fields::remove(&mut merged, &dropped, &Place::default());

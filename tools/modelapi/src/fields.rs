@@ -125,9 +125,10 @@ pub(crate) fn of(value: &Value, place: &Place) -> Value {
                 .iter()
                 .map(|item| {
                     let name = format!("k:{}", Value::Object(keys_of(item, keys)));
-                    let mut fields = match place.is_atomic() {
-                        true => leaf(),
-                        false => of(item, place),
+                    let mut fields = if place.is_atomic() {
+                        leaf()
+                    } else {
+                        of(item, place)
                     };
                     if let Some(fields) = fields.as_object_mut().filter(|it| !it.is_empty()) {
                         fields.insert(".".to_owned(), leaf());

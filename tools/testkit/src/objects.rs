@@ -92,9 +92,10 @@ impl TestEnv {
     pub async fn patch_status(&self, kind: Kind, name: &str, patch: Value) -> Value {
         let path = format!("{}/status?fieldManager=by-hand", self.path(kind, name));
         let is_custom = kind.api_version.contains('.');
-        let patched = match is_custom {
-            true => self.api.merge(&path, patch).await,
-            false => self.api.strategic(&path, patch).await,
+        let patched = if is_custom {
+            self.api.merge(&path, patch).await
+        } else {
+            self.api.strategic(&path, patch).await
         };
         patched.expect("a patched status")
     }

@@ -229,12 +229,13 @@ fn election(stored: &Stored) -> Election {
                 stored.1 = body;
                 stored.1["metadata"]["resourceVersion"] = stored.0.to_string().into();
             }
-            match stored.1.is_null() {
-                true => (
+            if stored.1.is_null() {
+                (
                     404,
                     json!({"kind": "Status", "reason": "NotFound", "code": 404}),
-                ),
-                false => (200, stored.1.clone()),
+                )
+            } else {
+                (200, stored.1.clone())
             }
         }
     });

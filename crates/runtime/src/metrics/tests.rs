@@ -5,6 +5,7 @@ use std::sync::Arc;
 use prometheus_client::encoding::text::encode;
 
 use super::*;
+use crate::object::ObjectKey;
 use crate::queue::{Priority, Queue};
 use quartet_workload::DEPLOYMENT;
 
@@ -76,14 +77,15 @@ async fn a_scrape_shows_the_queue_as_it_is_at_that_moment() {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry, "quartet_operator");
     let queue = Queue::new("memcached", &metrics);
-    queue.add("a", Priority::Normal);
-    queue.add("b", Priority::Low);
-    queue.add("c", Priority::Low);
-    queue.add_after("later", Duration::from_secs(60));
-    assert_eq!(queue.get().await, "a");
-    queue.add("a", Priority::Normal);
+    let key = |name| ObjectKey::new("ns", name);
+    queue.add(key("a"), Priority::Normal);
+    queue.add(key("b"), Priority::Low);
+    queue.add(key("c"), Priority::Low);
+    queue.add_after(key("later"), Duration::from_secs(60));
+    assert_eq!(queue.get().await, key("a"));
+    queue.add(key("a"), Priority::Normal);
     tokio::time::advance(Duration::from_secs(3)).await;
-    assert_eq!(queue.get().await, "b");
+    assert_eq!(queue.get().await, key("b"));
     tokio::time::advance(Duration::from_secs(1)).await;
 
     let has = |name: &str, more_labels: &str, value: &str| {
@@ -98,7 +100,7 @@ async fn a_scrape_shows_the_queue_as_it_is_at_that_moment() {
     has("queue_duration_seconds_count", "", "2");
     has("queue_duration_seconds_sum", "", "3.0");
 
-    queue.done(&"a");
+    queue.done(&key("a"));
     has("work_duration_seconds_sum", "", "4.0");
 
     // A delayed key is counted when it is due.
@@ -110,7 +112,7 @@ async fn a_scrape_shows_the_queue_as_it_is_at_that_moment() {
 fn buckets_of_the_work_queue_are_those_that_client_golang_computes() {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry, "quartet_operator");
-    let _queue = Queue::<u8>::new("q", &metrics);
+    let _queue = Queue::new("q", &metrics);
     let text = scrape(&registry);
     let prefix = "workqueue_queue_duration_seconds_bucket{le=\"";
     let bound = |line: &str| line.strip_prefix(prefix)?.split('"').next()?.parse().ok();
@@ -125,6 +127,6 @@ fn buckets_of_the_work_queue_are_those_that_client_golang_computes() {
 fn a_queue_that_is_dropped_leaves_the_scrape() {
     let mut registry = Registry::default();
     let metrics = Arc::new(Metrics::register(&mut registry, "quartet_operator"));
-    drop(Queue::<u8>::new("gone", &metrics));
+    drop(Queue::new("gone", &metrics));
     assert!(!scrape(&registry).contains("workqueue_depth{name=\"gone\""));
 }

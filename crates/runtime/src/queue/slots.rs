@@ -3,12 +3,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::metrics::Backlog;
+use crate::object::ObjectKey;
 
 /// The priority of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,37 +49,24 @@ struct Processing {
 
 /// All keys of the queue. A key is at most once in `waiting` and at most once in `processing`. Its
 /// `is_ready` tells whether it is in `ready` or in `delayed`.
-#[derive(Debug)]
-pub(super) struct Slots<K> {
-    pub(super) waiting: HashMap<K, Waiting>,
-    processing: HashMap<K, Processing>,
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    pub(super) waiting: HashMap<ObjectKey, Waiting>,
+    processing: HashMap<ObjectKey, Processing>,
     /// What is ready and not in process: FIFO within a priority, the higher one first.
-    ready: BTreeMap<(Reverse<Priority>, u64), K>,
+    ready: BTreeMap<(Reverse<Priority>, u64), ObjectKey>,
     /// Due later, earliest first; the number distinguishes entries with the same time.
-    delayed: BTreeMap<(Instant, u64), K>,
+    delayed: BTreeMap<(Instant, u64), ObjectKey>,
     /// Source of `Waiting::sequence`.
     next_sequence: u64,
     /// See `Backlog::adds`.
     adds: u64,
 }
 
-impl<K> Default for Slots<K> {
-    fn default() -> Self {
-        Slots {
-            waiting: HashMap::new(),
-            processing: HashMap::new(),
-            ready: BTreeMap::new(),
-            delayed: BTreeMap::new(),
-            next_sequence: 0,
-            adds: 0,
-        }
-    }
-}
-
-impl<K: Clone + Eq + Hash> Slots<K> {
+impl Slots {
     /// Adds a key that is due at `due`. A waiting key keeps the higher priority, the earlier time and,
     /// once ready, its position.
-    pub(super) fn add(&mut self, key: K, priority: Priority, due: Instant, now: Instant) {
+    pub(super) fn add(&mut self, key: ObjectKey, priority: Priority, due: Instant, now: Instant) {
         self.promote(now);
         let sequence = self.sequence();
         let (priority, due) = match self.take(&key) {
@@ -104,7 +91,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     }
 
     /// Takes the next ready key that is not in process; returns it with its waiting time.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<(K, Duration)> {
+    pub(super) fn pop(&mut self, now: Instant) -> Option<(ObjectKey, Duration)> {
         self.promote(now);
         let (_, key) = self.ready.pop_first()?;
         let item = self.waiting.remove(&key)?;
@@ -120,7 +107,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
 
     /// Marks a key as done; if it became ready meanwhile, it can be handed out again. Returns the
     /// processing time.
-    pub(super) fn done(&mut self, key: &K, now: Instant) -> Option<Duration> {
+    pub(super) fn done(&mut self, key: &ObjectKey, now: Instant) -> Option<Duration> {
         self.promote(now);
         let processing = self.processing.remove(key)?;
         if let Some(item) = self.waiting.get(key).copied()
@@ -132,12 +119,12 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     }
 
     /// Removes a waiting key. If the key is in process, it stays so until it is done.
-    pub(super) fn remove(&mut self, key: &K) {
+    pub(super) fn remove(&mut self, key: &ObjectKey) {
         self.take(key);
     }
 
     /// The priority with which a key in process was handed out.
-    pub(super) fn priority_in_work(&self, key: &K) -> Option<Priority> {
+    pub(super) fn priority_in_work(&self, key: &ObjectKey) -> Option<Priority> {
         self.processing
             .get(key)
             .map(|processing| processing.priority)
@@ -187,7 +174,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     }
 
     /// Inserts an item into the collection of waiting items.
-    fn place(&mut self, key: K, item: Waiting) {
+    fn place(&mut self, key: ObjectKey, item: Waiting) {
         if !item.is_ready {
             self.delayed.insert((item.at, item.sequence), key.clone());
         } else if !self.processing.contains_key(&key) {
@@ -197,7 +184,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     }
 
     /// Removes an item from all collections of waiting items.
-    fn take(&mut self, key: &K) -> Option<Waiting> {
+    fn take(&mut self, key: &ObjectKey) -> Option<Waiting> {
         let item = self.waiting.remove(key)?;
         if item.is_ready {
             self.ready.remove(&item.position());

@@ -37,7 +37,7 @@ pub struct Fenced;
 /// requeued.
 pub(crate) async fn work<F>(
     controller: String,
-    queue: Arc<Queue<ObjectKey>>,
+    queue: Arc<Queue>,
     metrics: Arc<Metrics>,
     stopping: CancellationToken,
     reconcile: impl Fn(ObjectKey) -> F,
@@ -101,11 +101,7 @@ type Ended = Result<Result<Result<Action, Failure>, Elapsed>, Box<dyn Any + Send
 ///
 /// # Errors
 /// [`Fenced`].
-fn conclude(
-    queue: &Queue<ObjectKey>,
-    key: &ObjectKey,
-    ended: Ended,
-) -> Result<ReconcileResult, Fenced> {
+fn conclude(queue: &Queue, key: &ObjectKey, ended: Ended) -> Result<ReconcileResult, Fenced> {
     Ok(match ended {
         Ok(Ok(Ok(Action::AwaitChange))) => {
             queue.forget(key);

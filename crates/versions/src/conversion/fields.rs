@@ -89,9 +89,10 @@ fn retain(value: &mut Value, schema: &Value, path: &str, is_kept: &mut dyn FnMut
 fn name(kind: &Kind, path: &str) -> String {
     let is_word = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_alphanumeric());
     let data = kind.brand.conversion_data;
-    match path.len() <= LONGEST_PATH && path.split('.').skip(1).all(is_word) {
-        true => format!("{data}{path}"),
-        false => format!("{data}.{}", hash(path)),
+    if path.len() <= LONGEST_PATH && path.split('.').skip(1).all(is_word) {
+        format!("{data}{path}")
+    } else {
+        format!("{data}.{}", hash(path))
     }
 }
 

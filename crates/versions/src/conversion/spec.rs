@@ -23,9 +23,10 @@ pub fn hub_spec(kind: &Kind, from: &Version, spec: &Value, annotations: Option<&
 
 /// The version of `kind` that is not `version`; of a kind with one version, this one.
 pub fn other<'a>(kind: &'a Kind, version: &Version) -> &'a Version {
-    match version.name == kind.hub.name {
-        true => &kind.spoke,
-        false => &kind.hub,
+    if version.name == kind.hub.name {
+        &kind.spoke
+    } else {
+        &kind.hub
     }
 }
 
@@ -47,9 +48,12 @@ pub fn convert_spec(
     let paths = || {
         let mappings = kind.field_mappings.iter();
         let mappings = mappings.chain([&OMITTED_MAPPING]);
-        mappings.map(|field| match from_spoke {
-            true => (field.spoke, field.hub),
-            false => (field.hub, field.spoke),
+        mappings.map(|field| {
+            if from_spoke {
+                (field.spoke, field.hub)
+            } else {
+                (field.hub, field.spoke)
+            }
         })
     };
     // Null and values of a wrong type are moved, too.

@@ -122,9 +122,10 @@ fn version_of_object<'k>(
 /// Parses a spec. The number of values is limited first, since a tree takes many times the memory of its
 /// text.
 fn parse(kind: &Kind, spec: &str) -> Result<Value, ConversionError> {
-    let parsed = match has_at_most(MOST_VALUES, spec) {
-        true => serde_json::from_str(spec).map_err(|error| error.to_string()),
-        false => Err(format!("more than {MOST_VALUES} values")),
+    let parsed = if has_at_most(MOST_VALUES, spec) {
+        serde_json::from_str(spec).map_err(|error| error.to_string())
+    } else {
+        Err(format!("more than {MOST_VALUES} values"))
     };
     parsed.map_err(|problem| {
         ConversionError(format!("{}: cannot read its spec: {problem}", kind.kind))

@@ -68,9 +68,10 @@ fn to_make(kind: &str, name: Option<String>, is_namespaced: bool) -> [Vec<Value>
         managing["resourceNames"] = json!([name]);
     }
     let watching = rule(&["list", "watch"]);
-    match is_namespaced {
-        true => [vec![watching], vec![rule(&["create"]), managing]],
-        false => [vec![watching, rule(&["create"]), managing], Vec::new()],
+    if is_namespaced {
+        [vec![watching], vec![rule(&["create"]), managing]]
+    } else {
+        [vec![watching, rule(&["create"]), managing], Vec::new()]
     }
 }
 

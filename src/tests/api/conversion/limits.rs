@@ -27,9 +27,10 @@ fn data_that_passes_the_limit_of_annotations_is_left_out_and_told() {
         let hub = of(kind, &kind.hub, metadata.clone(), spec);
         let spoke = convert(kind, hub, &kind.spoke).unwrap();
         assert_eq!(spoke.data_left_out, left_out);
-        let expected = match left_out {
-            true => json!({"size": 1, OMITTED: text.len()}),
-            false => json!({"size": 1}),
+        let expected = if left_out {
+            json!({"size": 1, OMITTED: text.len()})
+        } else {
+            json!({"size": 1})
         };
         assert_eq!(spoke.object["spec"], expected);
         assert_eq!(spoke.object["metadata"] == metadata, left_out);

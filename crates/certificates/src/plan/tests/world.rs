@@ -133,12 +133,11 @@ impl World {
         // Also while the Secret is to be written, but never without the authority of what is served.
         let trusted = stored.map(|it| it.trusted()).unwrap_or_default();
         let serving = replica.serving.as_ref();
-        replica.bundles = match serving.is_some_and(|it| trusted.contains(&it.authority)) {
-            true => {
-                let versions = self.objects.iter().map(|(version, _)| *version);
-                versions.map(|version| (version, trusted.clone())).collect()
-            }
-            false => Vec::new(),
+        replica.bundles = if serving.is_some_and(|it| trusted.contains(&it.authority)) {
+            let versions = self.objects.iter().map(|(version, _)| *version);
+            versions.map(|version| (version, trusted.clone())).collect()
+        } else {
+            Vec::new()
         };
     }
 

@@ -106,12 +106,13 @@ fn api_server(patch_time: Duration, absent: &'static str) -> (kube::Client, Arc<
                 sleep(patch_time).await;
                 return failure(403);
             }
-            match is_absent {
-                true => failure(404),
-                false => (
+            if is_absent {
+                failure(404)
+            } else {
+                (
                     200,
                     json!({"kind": "List", "metadata": {"resourceVersion": "5"}, "items": items}),
-                ),
+                )
             }
         }
     });

@@ -6,18 +6,17 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tokio::time::Instant;
 
+use crate::object::ObjectKey;
 use crate::queue::slots::{Priority, Slots};
-
-type Key = u8;
 
 #[derive(Debug, Clone)]
 enum Step {
     /// A key, with this delay in milliseconds.
-    Add(Key, Priority, u64),
+    Add(ObjectKey, Priority, u64),
     Pop,
     /// The worker that has the n-th key in process is done.
     Done(usize),
-    Remove(Key),
+    Remove(ObjectKey),
     /// By milliseconds.
     Advance(u64),
 }
@@ -27,7 +26,7 @@ fn priority() -> impl Strategy<Value = Priority> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let key = 0..6u8;
+    let key = (0..6u8).prop_map(|number| ObjectKey::new("ns", &number.to_string()));
     let delay = prop_oneof![3 => Just(0), 2 => 1..50u64];
     prop_oneof![
         4 => (key.clone(), priority(), delay)
@@ -41,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 #[derive(Debug, Clone)]
 struct Item {
-    key: Key,
+    key: ObjectKey,
     priority: Priority,
     due: Instant,
     /// When it was added with this due time: orders items that are due at the same time.
@@ -53,7 +52,7 @@ struct Item {
 #[derive(Debug, Default)]
 struct Model {
     items: Vec<Item>,
-    in_work: Vec<Key>,
+    in_work: Vec<ObjectKey>,
     clock: u64,
     turns: u64,
 }
@@ -71,7 +70,7 @@ impl Model {
         }
     }
 
-    fn add(&mut self, key: Key, priority: Priority, due: Instant, now: Instant) {
+    fn add(&mut self, key: ObjectKey, priority: Priority, due: Instant, now: Instant) {
         self.make_ready(now);
         self.clock += 1;
         match self.items.iter_mut().find(|item| item.key == key) {
@@ -93,14 +92,14 @@ impl Model {
         self.make_ready(now);
     }
 
-    fn pop(&mut self, now: Instant) -> Option<Key> {
+    fn pop(&mut self, now: Instant) -> Option<ObjectKey> {
         self.make_ready(now);
         let is_ready = |item: &&Item| item.turn.is_some() && !self.in_work.contains(&item.key);
         let ready = self.items.iter().filter(is_ready);
         let first = ready.min_by_key(|item| (item.priority == Priority::Low, item.turn))?;
-        let key = first.key;
+        let key = first.key.clone();
         self.items.retain(|item| item.key != key);
-        self.in_work.push(key);
+        self.in_work.push(key.clone());
         Some(key)
     }
 }
@@ -113,18 +112,18 @@ proptest! {
         steps in prop::collection::vec(step(), 1..120),
     ) {
         let mut now = Instant::now();
-        let (mut queue, mut model) = (Slots::<Key>::default(), Model::default());
+        let (mut queue, mut model) = (Slots::default(), Model::default());
         for step in steps {
             match step {
                 Step::Add(key, priority, delay) => {
                     let due = now + Duration::from_millis(delay);
-                    queue.add(key, priority, due, now);
+                    queue.add(key.clone(), priority, due, now);
                     model.add(key, priority, due, now);
                 }
                 Step::Pop => {
                     let in_work = model.in_work.clone();
                     let popped = queue.pop(now).map(|(key, _)| key);
-                    prop_assert_eq!(popped, model.pop(now));
+                    prop_assert_eq!(&popped, &model.pop(now));
                     if let Some(key) = popped {
                         prop_assert!(!in_work.contains(&key), "{} went to two workers", key);
                     }
@@ -150,8 +149,8 @@ proptest! {
             queue.done(&key, now);
         }
         now += Duration::from_secs(1);
-        let mut left: Vec<Key> = model.items.iter().map(|item| item.key).collect();
-        let mut out: Vec<Key> =
+        let mut left: Vec<ObjectKey> = model.items.iter().map(|item| item.key.clone()).collect();
+        let mut out: Vec<ObjectKey> =
             std::iter::from_fn(|| queue.pop(now).map(|(key, _)| key)).collect();
         left.sort_unstable();
         out.sort_unstable();

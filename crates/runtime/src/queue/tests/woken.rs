@@ -7,7 +7,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use super::super::Priority;
-use super::{queue, ready};
+use super::{key, queue, ready};
 
 /// Counts how often a task is woken.
 #[derive(Default)]
@@ -26,29 +26,29 @@ async fn a_worker_is_woken_only_for_a_key_that_is_ready_or_due_earlier() {
     let waker = Waker::from(Arc::clone(&woken));
     let mut context = Context::from_waker(&waker);
     let count = || woken.0.swap(0, Ordering::Relaxed);
-    queue.add("held", Priority::Normal);
-    assert_eq!(ready(&queue), Some("held"));
+    queue.add(key("held"), Priority::Normal);
+    assert_eq!(ready(&queue), Some(key("held")));
     let mut get = pin!(queue.get());
     assert!(get.as_mut().poll(&mut context).is_pending());
-    queue.forget(&"unknown");
-    queue.done(&"held");
+    queue.forget(&key("unknown"));
+    queue.done(&key("held"));
     assert_eq!(count(), 0, "nothing is ready or due");
-    queue.add_after("late", Duration::from_secs(9));
+    queue.add_after(key("late"), Duration::from_secs(9));
     assert!(count() > 0, "due earlier than nothing");
     assert!(get.as_mut().poll(&mut context).is_pending());
-    queue.add_after("later", Duration::from_secs(99));
+    queue.add_after(key("later"), Duration::from_secs(99));
     assert_eq!(count(), 0, "due later");
-    queue.add_after("early", Duration::from_secs(1));
+    queue.add_after(key("early"), Duration::from_secs(1));
     assert!(count() > 0, "due earlier");
     assert!(get.as_mut().poll(&mut context).is_pending());
-    queue.add("now", Priority::Normal);
+    queue.add(key("now"), Priority::Normal);
     assert!(count() > 0);
     assert!(get.as_mut().poll(&mut context).is_ready());
-    queue.add("now", Priority::Normal);
+    queue.add(key("now"), Priority::Normal);
     let mut get = pin!(queue.get());
     assert!(get.as_mut().poll(&mut context).is_pending());
     count();
-    queue.done(&"now");
+    queue.done(&key("now"));
     assert!(count() > 0, "it was held back");
     assert!(get.as_mut().poll(&mut context).is_ready());
 }

@@ -140,13 +140,11 @@ impl Reconciler {
             Problem::new(Reason::FieldConflict, message)
         });
         self.repairs(wanted, |repairs, _| repairs.conflict(problem.clone()));
-        Ok(Some(match cached {
-            true => conflict(problem),
-            false => Blocker {
-                retry: left.min(jittered_retry()),
-                ..Blocker::external(problem)
-            },
-        }))
+        let mut conflict = conflict(problem);
+        if !cached {
+            conflict.retry = left.min(jittered_retry());
+        }
+        Ok(Some(conflict))
     }
 
     /// Calls `with` with the repairs of a child.

@@ -40,9 +40,10 @@ impl Reconciler {
         {
             // An owner of this name with another UID is deleted, and the garbage collector will delete
             // its children.
-            let blocker = match owner.is_namesake(&wanted_by) {
-                true => Blocker::deletion(terminating(kind, &key)),
-                false => Blocker::external(name_conflict(kind, &key, Some(owner))),
+            let blocker = if owner.is_namesake(&wanted_by) {
+                Blocker::deletion(terminating(kind, &key))
+            } else {
+                Blocker::external(name_conflict(kind, &key, Some(owner)))
             };
             return Err(blocker.into());
         }

@@ -82,9 +82,10 @@ impl<'a> Wanted<'a> {
     /// instead of its version, since its status has no effect on an apply.
     pub(crate) fn attempt(&self, found: Option<&CachedChild>) -> u64 {
         let found = found.map(|found| {
-            let version = match self.child.kind.has_pods {
-                true => found.meta.generation.unsigned_abs(),
-                false => found.meta.resource_version,
+            let version = if self.child.kind.has_pods {
+                found.meta.generation.unsigned_abs()
+            } else {
+                found.meta.resource_version
             };
             (&found.meta.uid, &found.owner, version)
         });

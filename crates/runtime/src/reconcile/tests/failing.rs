@@ -66,9 +66,12 @@ async fn a_spec_whose_write_fails_is_not_ready_and_degraded_after_30_s() {
 async fn a_failed_request_does_not_end_the_problem_of_the_stored_status() {
     let fails = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&fails);
-    let scenario = ready_then(move || match seen.load(Ordering::Relaxed) {
-        false => refusal(403, "exceeded quota: q", "", ""),
-        true => refusal(500, "failed calling webhook", "", ""),
+    let scenario = ready_then(move || {
+        if seen.load(Ordering::Relaxed) {
+            refusal(500, "failed calling webhook", "", "")
+        } else {
+            refusal(403, "exceeded quota: q", "", "")
+        }
     })
     .await;
     scenario.holds(2, spec_changed());
@@ -93,9 +96,12 @@ async fn a_failed_request_does_not_end_the_problem_of_the_stored_status() {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_succeeds_again_is_told() {
-    let scenario = ready_then(|| match FINE.load(Ordering::Relaxed) {
-        false => refusal(503, "busy", "", ""),
-        true => None,
+    let scenario = ready_then(|| {
+        if FINE.load(Ordering::Relaxed) {
+            None
+        } else {
+            refusal(503, "busy", "", "")
+        }
     })
     .await;
     scenario.holds(2, spec_changed());

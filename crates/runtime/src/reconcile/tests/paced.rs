@@ -68,9 +68,12 @@ fn forced(scenario: &Scenario) -> Value {
 /// A ready resource, written by a manager with another default image, in a paced rollout.
 pub(super) async fn of_another_default() -> Scenario {
     // Later than the watch events.
-    of_another_default_at(|line, body| match line.contains("/status") {
-        true => willing(line, body),
-        false => Some((200, changed(body))),
+    of_another_default_at(|line, body| {
+        if line.contains("/status") {
+            willing(line, body)
+        } else {
+            Some((200, changed(body)))
+        }
     })
     .await
 }
@@ -171,9 +174,12 @@ async fn an_unavailable_deployment_of_an_earlier_paced_rollout_takes_no_place() 
 
 #[tokio::test(start_paused = true)]
 async fn a_rollout_without_an_answer_counts_when_the_cache_shows_it() {
-    let scenario = of_another_default_at(|line, body| match line.contains("/status") {
-        true => willing(line, body),
-        false => refusal(500, "no", "", ""),
+    let scenario = of_another_default_at(|line, body| {
+        if line.contains("/status") {
+            willing(line, body)
+        } else {
+            refusal(500, "no", "", "")
+        }
     })
     .await;
     scenario.reconcile().await.expect_err("no answer");
@@ -198,10 +204,14 @@ async fn a_resource_whose_deployment_is_gone_has_no_place() {
 async fn a_complete_rollout_frees_its_place_although_the_status_cannot_be_written() {
     let is_failing = Arc::new(AtomicBool::new(false));
     let fails = Arc::clone(&is_failing);
-    let scenario = of_another_default_at(move |line, body| match line.contains("/status") {
-        true if fails.load(Ordering::Relaxed) => refusal(500, "no", "", ""),
-        true => willing(line, body),
-        false => Some((200, changed(body))),
+    let scenario = of_another_default_at(move |line, body| {
+        if !line.contains("/status") {
+            Some((200, changed(body)))
+        } else if fails.load(Ordering::Relaxed) {
+            refusal(500, "no", "", "")
+        } else {
+            willing(line, body)
+        }
     })
     .await;
     scenario.reconcile().await.expect("reconciled");

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::{FORCE, Scenario, refusal, rolled_out, willing};
 use crate::backoff::ObjectBackoff;
+use crate::object::ObjectKey;
 use crate::reconcile::Action;
 
 /// Each kind of refusal: code, message, reason and field of its cause.
@@ -54,7 +55,7 @@ async fn attempts(scenario: &Scenario) -> Vec<Duration> {
         // As the worker does.
         let wait = match next {
             Ok(Action::RequeueAfter(wait)) => wait,
-            Err(_) => backoff.next_delay(()),
+            Err(_) => backoff.next_delay(ObjectKey::new("ns", "a")),
             Ok(other) => panic!("{other:?}"),
         };
         tokio::time::advance(wait).await;

@@ -71,9 +71,10 @@ async fn a_failed_apply_that_another_manager_calls_ready_is_written_ever_more_ra
     let rejects = Arc::new(AtomicBool::new(false));
     let is_rejected = Arc::clone(&rejects);
     let scenario = Scenario::new(move |line, body| {
-        match line.contains("/deployments/") && is_rejected.load(Ordering::Relaxed) {
-            true => refusal(409, "the object has been modified", "Conflict", ""),
-            false => willing(line, body),
+        if line.contains("/deployments/") && is_rejected.load(Ordering::Relaxed) {
+            refusal(409, "the object has been modified", "Conflict", "")
+        } else {
+            willing(line, body)
         }
     });
     scenario.holds(0, json!({}));

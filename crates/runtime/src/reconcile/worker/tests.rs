@@ -44,7 +44,7 @@ enum Step {
 
 /// Workers on one queue, with scripted reconciles.
 struct Workers {
-    queue: Arc<Queue<ObjectKey>>,
+    queue: Arc<Queue>,
     stopping: CancellationToken,
     registry: Registry,
     began: Instant,

@@ -56,9 +56,10 @@ impl World {
             }
             _ => return Reply::Failed,
         };
-        let (holder, duration) = match held {
-            true => (Arc::clone(&candidate.identity), SHORT.lease_duration),
-            false => ("".into(), seconds(1)),
+        let (holder, duration) = if held {
+            (Arc::clone(&candidate.identity), SHORT.lease_duration)
+        } else {
+            ("".into(), seconds(1))
         };
         self.version += 1;
         let lease = Lease {

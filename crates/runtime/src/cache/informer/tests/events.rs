@@ -46,7 +46,7 @@ async fn deletions_reach_every_subscriber_of_a_shared_watch() {
             if let (Some(thing), None) = (change.before, change.after) {
                 for queue in &subscribers {
                     // The owner is known although the object was deleted.
-                    queue.add(thing.owner.clone(), Priority::Normal);
+                    queue.add(ObjectKey::new("ns", &thing.owner), Priority::Normal);
                 }
             }
         }),
@@ -63,8 +63,8 @@ async fn deletions_reach_every_subscriber_of_a_shared_watch() {
         feed.send(Ok(item)).unwrap();
     }
     for queue in &queues {
-        assert_eq!(queue.get().await, "owner-of-a");
-        assert_eq!(queue.get().await, "owner-of-b");
+        assert_eq!(queue.get().await.name(), "owner-of-a");
+        assert_eq!(queue.get().await.name(), "owner-of-b");
     }
 }
 

@@ -66,9 +66,12 @@ async fn the_start_and_the_end_of_a_reconcile_are_logged_with_result_and_duratio
 #[tokio::test(start_paused = true)]
 async fn a_reconcile_has_its_span_at_every_log_level() {
     let _logged = set_default(registry().with(LevelFilter::ERROR));
-    let workers = Workers::start(1, |_, _| match Span::current().is_none() {
-        true => Step::Fail,
-        false => Step::Rest,
+    let workers = Workers::start(1, |_, _| {
+        if Span::current().is_none() {
+            Step::Fail
+        } else {
+            Step::Rest
+        }
     });
     workers.add("a");
     workers.until(milliseconds(1)).await;
