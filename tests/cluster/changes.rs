@@ -1,7 +1,18 @@
 //! The changes that users make in these tests. Each must be accepted.
 
-use serde_json::Value;
-use testkit::{Kind, TestEnv};
+use serde_json::{Value, json};
+use testkit::{ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, TestEnv};
+
+/// A spec of each kind, with one pod; the ElasticWeb has this node port.
+pub(crate) fn one_of_each(port: i64) -> [(Kind, Value); 4] {
+    let web = json!({"image": "nginx:1.17.1", "port": port, "singlePodsQPS": 1, "totalQPS": 1});
+    [
+        (MEMCACHED, json!({"size": 1})),
+        (NGINX, json!({"count": 1})),
+        (ELASTIC_WEB, web),
+        (HELLO_WORLD, json!({"size": 1})),
+    ]
+}
 
 /// Applies a resource.
 pub(crate) async fn apply(env: &TestEnv, kind: Kind, name: &str, spec: Value) -> Value {
@@ -26,8 +37,8 @@ pub(crate) async fn set_hub_fields(env: &TestEnv, kind: Kind, name: &str, data: 
         Value::Null => Value::Null,
         data => data.to_string().into(),
     };
-    let annotations = serde_json::json!({"quartet-operator.example.com/conversion-data": data});
-    let change = serde_json::json!({"metadata": {"annotations": annotations}});
+    let annotations = json!({"quartet-operator.example.com/conversion-data": data});
+    let change = json!({"metadata": {"annotations": annotations}});
     patch(env, kind, name, change).await;
 }
 

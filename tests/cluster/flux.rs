@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use crate::webhooks;
 use testkit::{
-    ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, TestEnv, built, condition, is_ready,
+    DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, TestEnv, built, condition,
+    is_ready,
 };
 
-const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
+pub(crate) const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
 
 /// One object of each kind, as a repository has it: in the original version, or in the new one, with labels.
-fn folder(namespace: &str, is_new: bool, label: &str) -> Vec<Value> {
+pub(crate) fn folder(namespace: &str, is_new: bool, label: &str) -> Vec<Value> {
     let specs = if is_new {
         json!([
             {"replicas": 1, "memory": 128, "service": {"enabled": true}},
@@ -115,10 +116,21 @@ async fn flux_applies_waits_finds_drift_changes_versions_and_prunes() {
 async fn wait(env: &TestEnv, objects: &[Value]) {
     let (succeeded, text) = flux(env, "wait", objects);
     assert!(succeeded, "{text}\n{}", env.log());
+    specs(env).await;
+}
+
+/// The specs of the resources, in the new version, and of their Deployments; all are ready.
+pub(crate) async fn specs(env: &TestEnv) -> Vec<Value> {
+    let mut specs = Vec::new();
     for kind in KINDS {
         let object = env.get(kind, kind.plural).await.expect("it");
         assert!(is_ready(&object), "{object:#}");
+        let path = env.path(kind, kind.plural).replace("/v1/", "/v2/");
+        let new = env.api.get(&path.replace("/v1alpha1/", "/v1/")).await;
+        let child = env.get(DEPLOYMENT, kind.plural).await.expect("the child");
+        specs.push(json!([new.expect("it")["spec"], child["spec"]]));
     }
+    specs
 }
 
 /// What kstatus and the script of docs/gitops.md say of one object.

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_types)] // the cluster runs in real time
 
 mod adoption;
+mod backup;
 mod changes;
 mod cost;
 mod definitions;
@@ -14,6 +15,7 @@ mod features;
 mod field_conflicts;
 mod flux;
 mod granted;
+mod helm;
 mod large_objects;
 mod lifecycle;
 mod metrics;

@@ -3,9 +3,8 @@
 
 use serde_json::{Value, json};
 
-use testkit::{
-    DEPLOYMENT, Kind, MEMCACHED, NGINX, ORIGINAL_KINDS, POD, SERVICE, TestEnv, condition, is_ready,
-};
+use crate::changes;
+use testkit::{DEPLOYMENT, Kind, MEMCACHED, NGINX, POD, SERVICE, TestEnv, condition, is_ready};
 
 /// The annotation in which the spoke version keeps the fields that only the hub version has.
 const CONVERSION_DATA: &str = "quartet-operator.example.com/conversion-data";
@@ -236,7 +235,7 @@ fn uid_of(object: &Value) -> &Value {
 }
 
 /// The names of the pods of a resource that are not being deleted.
-async fn pods(env: &TestEnv, name: &str) -> Vec<Value> {
+pub(crate) async fn pods(env: &TestEnv, name: &str) -> Vec<Value> {
     let mut pods = env.list(POD).await;
     pods.retain(|pod| {
         pod["metadata"]["labels"]["app.kubernetes.io/instance"] == name
@@ -266,14 +265,8 @@ fn is_current(object: &Value) -> bool {
 #[tokio::test]
 async fn no_resource_is_current_before_it_is_ready() {
     let mut env = TestEnv::without_manager("kstatus").await;
-    let specs = [
-        json!({"size": 1}),
-        json!({"count": 1}),
-        json!({"image": "nginx:1.17.1", "port": 30095, "singlePodsQPS": 1, "totalQPS": 1}),
-        json!({"size": 1}),
-    ];
     let mut seen = Vec::new();
-    for (kind, mut spec) in ORIGINAL_KINDS.into_iter().zip(specs) {
+    for (kind, mut spec) in changes::one_of_each(30095) {
         for name in ["new", "original"] {
             let is_new = name == "new";
             let name = format!("{}-{name}", kind.plural);

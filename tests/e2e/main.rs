@@ -15,6 +15,7 @@ mod cert_manager;
 mod community;
 mod csv_deleted;
 mod deletion;
+mod drain;
 mod helm;
 mod load;
 mod mirror;
@@ -48,6 +49,7 @@ const PHASES: &[(&str, Phase)] = &[
     ("deletion", deletion::in_every_order),
     ("make deploy", plain::deployed_and_undeployed),
     ("autoscaler", autoscaled::scales_with_the_load),
+    ("drain", drain::evicts_one_pod_at_a_time),
     ("cert-manager", cert_manager::issues_renews_and_recovers),
     ("helm", helm::installs_upgrades_rolls_back_and_uninstalls),
     ("run bundle", bundle::run_bundle_uses_upgrades_and_cleans_up),

@@ -8,6 +8,7 @@ mod chart;
 mod deployed;
 mod graph;
 mod helm;
+mod openshift;
 mod released;
 mod rendered;
 mod rights;

@@ -1,11 +1,12 @@
 //! Names who changes a child: the fields of an apply body that `managedFields` does not list for our field
-//! manager any more, and the managers that own them. Pure.
+//! manager any more, and the managers that own them. And what admission changes of an apply. Pure.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use crate::fingerprint::entry_of_item;
+use crate::quantity::milli;
 use quartet_http::bounded::cut;
 
 /// Maximum number of fields in a message; others are reported as "and others".
@@ -45,6 +46,62 @@ pub fn describe(desired: &Value, live: &Value, ours: &str) -> String {
     lost.describe()
 }
 
+/// Names the fields of `desired`, an apply body, that have another value in the `answer`.
+pub fn changed(desired: &Value, answer: &Value) -> String {
+    let mut fields = Vec::new();
+    differing(desired, Some(answer), "", &mut fields);
+    listed(&fields)
+}
+
+fn differing(desired: &Value, answer: Option<&Value>, path: &str, fields: &mut Vec<String>) {
+    match (desired, answer) {
+        (Value::Object(members), Some(Value::Object(found))) => {
+            for (name, member) in members {
+                differing(member, found.get(name), &below(path, name), fields);
+            }
+        }
+        (Value::Array(items), Some(Value::Array(found))) if items.iter().any(Value::is_object) => {
+            for (index, item) in items.iter().enumerate() {
+                let name = item.get("name");
+                let of_name = found
+                    .iter()
+                    .find(|it| name.is_some() && it.get("name") == name);
+                let other = of_name.or_else(|| found.get(index));
+                differing(item, other, &of_item(path, index, item), fields);
+            }
+        }
+        (Value::String(a), Some(Value::String(b)))
+            if milli(a).is_some_and(|a| milli(b) == Some(a)) => {}
+        (a, Some(b)) if a == b => {}
+        _ => fields.push(cut(path, NAME_MAX).to_owned()),
+    }
+}
+
+/// The path of a member of the object at `path`.
+fn below(path: &str, name: &str) -> String {
+    match path {
+        "" => name.to_owned(),
+        path => format!("{path}.{name}"),
+    }
+}
+
+/// The path of an item of the list at `path`.
+fn of_item(path: &str, index: usize, item: &Value) -> String {
+    let name = item.get("name").and_then(Value::as_str);
+    format!(
+        "{path}[{}]",
+        name.map_or_else(|| index.to_string(), str::to_owned)
+    )
+}
+
+/// Some of the fields, as a part of a sentence.
+fn listed(fields: &[String]) -> String {
+    match fields.get(..FIELDS_MAX) {
+        Some(first) if fields.len() > FIELDS_MAX => format!("{} and others", first.join(", ")),
+        _ => fields.join(", "),
+    }
+}
+
 impl<'a> Lost<'a> {
     fn walk(&mut self, desired: &Value, owners: &[Owned<'a>], path: &str) {
         let is_whole = |(manager, fields): &Owned<'_>| {
@@ -56,12 +113,8 @@ impl<'a> Lost<'a> {
         match desired {
             Value::Object(members) if !members.is_empty() => {
                 for (name, member) in members.iter().filter(|(name, _)| !identifies(path, name)) {
-                    let below = step(owners, |fields| fields.get(format!("f:{name}")));
-                    let path = match path {
-                        "" => name.clone(),
-                        path => format!("{path}.{name}"),
-                    };
-                    self.walk(member, &below, &path);
+                    let owned = step(owners, |fields| fields.get(format!("f:{name}")));
+                    self.walk(member, &owned, &below(path, name));
                 }
             }
             Value::Array(items) if items.iter().any(Value::is_object) => {
@@ -69,9 +122,7 @@ impl<'a> Lost<'a> {
                     let below = step(owners, |fields| {
                         Some(entry_of_item(fields.as_object()?, index, item)?.1)
                     });
-                    let name = item.get("name").and_then(Value::as_str);
-                    let name = name.map_or_else(|| index.to_string(), str::to_owned);
-                    self.walk(item, &below, &format!("{path}[{name}]"));
+                    self.walk(item, &below, &of_item(path, index, item));
                 }
             }
             _ if owners.iter().any(|(manager, _)| *manager == self.ours) => {}
@@ -99,12 +150,9 @@ impl<'a> Lost<'a> {
         } else {
             &self.taken
         };
-        match fields.get(..FIELDS_MAX) {
-            None if fields.is_empty() => format!("{who} keeps changing its fields"),
-            Some(first) if fields.len() > FIELDS_MAX => {
-                format!("{who} keeps changing {} and others", first.join(", "))
-            }
-            _ => format!("{who} keeps changing {}", fields.join(", ")),
+        match fields.is_empty() {
+            true => format!("{who} keeps changing its fields"),
+            false => format!("{who} keeps changing {}", listed(fields)),
         }
     }
 }
@@ -133,7 +181,7 @@ fn identifies(path: &str, name: &str) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::describe;
+    use super::{changed, describe};
 
     const IMAGE: &str = "f:image";
 
@@ -188,6 +236,21 @@ mod tests {
             described(&json!([ours_but(&["f:app"])])),
             "another process with the field manager \"ours\" keeps changing metadata.labels.app"
         );
+    }
+
+    #[test]
+    fn what_admission_changes_is_named_and_what_it_adds_is_not() {
+        let mut answer = desired();
+        let pod = &mut answer["spec"]["template"]["spec"];
+        let mut web = pod["containers"][0].take();
+        web["resources"]["requests"]["cpu"] = json!("0.1");
+        pod["containers"] = json!([{"name": "sidecar"}, web]);
+        assert_eq!(changed(&desired(), &answer), "");
+        let pod = &mut answer["spec"]["template"]["spec"];
+        pod["containers"][1]["image"] = json!("mirror/i:1");
+        pod["tolerations"].take();
+        let fields = "spec.template.spec.containers[web].image, spec.template.spec.tolerations";
+        assert_eq!(changed(&desired(), &answer), fields);
     }
 
     #[test]

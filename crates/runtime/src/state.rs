@@ -42,9 +42,9 @@ pub(crate) struct ReconcileStates {
 pub(crate) struct ReconcileState {
     /// UID of the resource. A later one of the same name starts with an empty state.
     uid: Box<str>,
-    /// Applies that the API server changed on admission: what was desired, and the result. The same body is
-    /// not sent again while the result is unchanged.
-    pub(crate) rewritten: HashMap<Repaired, (Fingerprint, Fingerprint)>,
+    /// Applies that the API server changed on admission: what was desired, the result, and the fields that
+    /// differ. The same body is not sent again while the result is unchanged.
+    pub(crate) rewritten: HashMap<Repaired, ((Fingerprint, Fingerprint), String)>,
     /// Recent repairs of what another writer may keep changing.
     repairs: HashMap<Repaired, Repairs>,
     /// A status that differs from the stored one and has not been written.

@@ -18,6 +18,8 @@ pub struct Observed {
     /// Why the API server has not confirmed that the children match the desired state. The cause
     /// may be transient: the resource is not ready, but not degraded.
     pub unconfirmed: Option<Problem>,
+    /// The children that admission changes when they are applied, each with the fields. No problem.
+    pub rewritten: Vec<String>,
     /// The current time, RFC 3339 with seconds, for conditions that change.
     pub now: String,
 }

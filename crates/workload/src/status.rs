@@ -195,6 +195,7 @@ fn conditions(
             .paused
             .as_deref()
             .map(|value| pause(brand.paused, value)),
+        rewritten: &observed.rewritten,
         trouble: trouble::first(refusal, observed, failing_pods.as_ref()),
         pending: observed
             .unconfirmed
@@ -251,6 +252,8 @@ struct Inputs<'a> {
     matches_desired: bool,
     /// Why nothing is applied on request.
     paused: Option<Problem>,
+    /// The children that admission changes, with the fields.
+    rewritten: &'a [String],
     /// The problem that makes the resource degraded.
     trouble: Option<Problem>,
     /// A problem, possibly transient, that only makes it not ready.
@@ -268,7 +271,13 @@ impl Inputs<'_> {
         match self.workload.filter(|_| self.matches_desired) {
             None if self.is_complete_without_pods() => is_true(Reason::RolloutComplete, ROLLED_OUT),
             None => is_false(Reason::RollingOut, CHILDREN_MISSING),
-            Some(it) if it.is_complete() => is_true(Reason::RolloutComplete, ROLLED_OUT),
+            Some(it) if it.is_complete() => {
+                let changes = self.rewritten.iter();
+                let changes: String = changes
+                    .map(|it| format!("; admission changes {it}"))
+                    .collect();
+                is_true(Reason::RolloutComplete, ROLLED_OUT.to_owned() + &changes)
+            }
             Some(it) if it.is_updated() => {
                 is_false(Reason::MinimumReplicasUnavailable, PODS_UNAVAILABLE)
             }

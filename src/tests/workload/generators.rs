@@ -209,6 +209,7 @@ pub(super) fn any_observed() -> impl Strategy<Value = Observed> {
                     pods,
                     problem,
                     unconfirmed,
+                    rewritten: Vec::new(),
                     now: NOON.to_owned(),
                 }
             },

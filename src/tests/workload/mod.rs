@@ -161,6 +161,7 @@ fn at_rest(replicas: i64) -> Observed {
         pods: pods(replicas, replicas),
         problem: None,
         unconfirmed: None,
+        rewritten: Vec::new(),
         now: NOON.to_owned(),
     }
 }

@@ -25,7 +25,7 @@ use crate::reconcile::read::Seen;
 use crate::reconcile::{Reconciler, STALE_RETRY};
 use crate::repairs::Repairs;
 use crate::state::{Repaired, jittered_retry};
-use quartet_applied::{fingerprint, merge};
+use quartet_applied::{field_conflict, fingerprint, merge};
 use quartet_http::RequestError;
 use quartet_versions::Brand;
 use quartet_workload::names::MANAGED_BY_LABEL;
@@ -310,7 +310,10 @@ impl Reconciler {
         let what = Repaired::Child(child.kind, child.name.as_str().into());
         let mut state = self.state(resource);
         match answered.filter(|answered| *answered != desired) {
-            Some(answered) => _ = state.rewritten.insert(what, (desired, answered)),
+            Some(answered) => {
+                let fields = field_conflict::changed(&child.body, &answer);
+                state.rewritten.insert(what, ((desired, answered), fields));
+            }
             None => _ = state.rewritten.remove(&what),
         }
         drop(state);

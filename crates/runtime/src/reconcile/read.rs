@@ -8,6 +8,7 @@ use super::Reconciler;
 use super::outcome::Outcome;
 use crate::cache::cached::CachedResource;
 use crate::object::ObjectKey;
+use crate::state::Repaired;
 use quartet_versions::{Version, conversion};
 use quartet_workload::{Desired, Observed, Resource};
 
@@ -65,7 +66,14 @@ pub(super) fn observe(
     let children = &reconciler.context.children;
     let (workload, pods, others) = children.observed(&resource.namespace, &resource.uid, wanted);
     let now = (reconciler.context.clock)();
+    let state = reconciler.state(resource);
+    let rewritten = desired.iter().filter_map(|child| {
+        let what = Repaired::Child(child.kind, child.name.as_str().into());
+        let (_, fields) = state.rewritten.get(&what)?;
+        Some(format!("{} {}: {fields}", child.kind.kind, child.name))
+    });
     Observed {
+        rewritten: rewritten.collect(),
         workload,
         others,
         pods,

@@ -49,7 +49,9 @@ impl Reconciler {
             return observed.is_some();
         };
         let what = Repaired::Child(expected.kind, expected.key.name().into());
-        self.state(resource).rewritten.get(&what) == Some(&(desired, answered))
+        let state = self.state(resource);
+        let rewritten = state.rewritten.get(&what);
+        rewritten.is_some_and(|(fingerprints, _)| *fingerprints == (desired, answered))
     }
 
     /// The child is as desired. A field conflict is reported until this has lasted long enough.
