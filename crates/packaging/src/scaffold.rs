@@ -112,7 +112,7 @@ fn new(arguments: &New, templates: &Files) -> Result<(), Error> {
     if let Some(kinds) = files.get_mut(Path::new(KINDS)) {
         *kinds = listed(kinds, &words)?;
     }
-    write_new(&root, &files, &words)?;
+    write_new(&root, &files)?;
     if !arguments.make {
         return Ok(());
     }
@@ -150,7 +150,7 @@ fn add(root: &Path, kind: &Kind, templates: &Files) -> Result<(), Error> {
         .map_err(Error::of("src/kinds"))?;
     let words = of_kind(project, settings["domain"].as_str(), kind, &others)?;
     let kinds = listed(&kinds, &words)?;
-    write_new(root, &filled(templates, "kind", &words)?, &words)?;
+    write_new(root, &filled(templates, "kind", &words)?)?;
     fs::write(root.join(KINDS), kinds).map_err(Error::of(KINDS))
 }
 
@@ -204,8 +204,8 @@ fn filled(templates: &Files, folder: &str, words: &Words) -> Result<Files, Error
     Ok(files)
 }
 
-/// Writes files, none of which exists, and formats that of the kind, whose lines are as long as its names.
-fn write_new(root: &Path, files: &Files, words: &Words) -> Result<(), Error> {
+/// Writes files, none of which exists, and formats the code, whose lines are as long as its names.
+fn write_new(root: &Path, files: &Files) -> Result<(), Error> {
     let existing = files.keys().filter(|path| root.join(path).exists());
     let existing: Vec<_> = existing.map(|path| path.to_string_lossy()).collect();
     if !existing.is_empty() {
@@ -221,11 +221,14 @@ fn write_new(root: &Path, files: &Files, words: &Words) -> Result<(), Error> {
             .map_err(Error::of(path.display()))?;
     }
     println!("wrote {} files to {}", files.len(), root.display());
-    let file = root.join(words.fill("src/kinds/{kind}.rs"));
+    let code = files
+        .keys()
+        .filter(|path| path.extension().is_some_and(|it| it == "rs"));
     // Without rustfmt, it stays as it is.
     let _ = Command::new("rustfmt")
         .args(["--edition", "2024"])
-        .arg(file)
+        .args(code)
+        .current_dir(root)
         .status();
     Ok(())
 }
