@@ -92,23 +92,23 @@ async fn a_new_project_compiles_and_its_operator_serves_both_versions() {
         .current_dir(&folder);
     let manager = Manager::spawn(command);
     let mut limit = Limit::new(DEADLINE);
-    let sample = CACHE.object("sample", json!({"size": 2}));
+    let sample = CACHE.object(CACHE.plural, json!({"size": 2}));
     while env.apply(&sample).await.is_err() {
         limit
             .pause(|| format!("no webhooks: {}", manager.log()))
             .await;
     }
-    env.until_ready(CACHE, "sample").await;
+    env.until_ready(CACHE, CACHE.plural).await;
     for kind in [QUEUE, ZONE] {
-        let object = kind.object("sample", json!({"replicas": 1}));
+        let object = kind.object(kind.plural, json!({"replicas": 1}));
         env.apply(&object).await.expect("applied");
-        env.until_ready(kind, "sample").await;
+        env.until_ready(kind, kind.plural).await;
     }
     for (kind, version, other, spec) in [
         (CACHE, "v1alpha1", "v1", json!({"replicas": 2})),
         (QUEUE, "v2", "v1", json!({"size": 1})),
     ] {
-        let path = env.path(kind, "sample").replace(version, other);
+        let path = env.path(kind, kind.plural).replace(version, other);
         let converted = env.api.get(&path).await.expect("the other version");
         assert_eq!(converted["spec"], spec);
     }
@@ -117,7 +117,7 @@ async fn a_new_project_compiles_and_its_operator_serves_both_versions() {
     assert_eq!(definition["conversion"], json!({"strategy": "None"}));
     assert_eq!(definition["versions"].as_array().map(Vec::len), Some(1));
     for (kind, field) in [(CACHE, "size"), (QUEUE, "replicas"), (ZONE, "replicas")] {
-        let many = kind.object("sample", json!({field: 2000}));
+        let many = kind.object(kind.plural, json!({field: 2000}));
         let refused = env.apply(&many).await.expect_err("too many pods").message;
         let expected = format!("spec.{field}: Invalid value: 2000");
         assert!(refused.contains(&expected), "{refused}");
@@ -125,8 +125,8 @@ async fn a_new_project_compiles_and_its_operator_serves_both_versions() {
     has_its_own_names(&env, &manager).await;
 
     for kind in [CACHE, QUEUE, ZONE] {
-        env.delete(kind, "sample").await;
-        env.until_gone(kind, "sample").await;
+        env.delete(kind, kind.plural).await;
+        env.until_gone(kind, kind.plural).await;
     }
     manager.stop();
     must("make -C cache-operator uninstall");
@@ -147,7 +147,7 @@ async fn has_its_own_names(env: &TestEnv, manager: &Manager) {
     assert!(holder.as_str().is_some_and(|it| !it.is_empty()), "{holder}");
     let paused = json!({"cache-operator.example.org/paused": "true"});
     let paused = json!({"metadata": {"annotations": paused}});
-    env.patch(ZONE, "sample", paused).await.expect("patched");
+    env.patch(ZONE, ZONE.plural, paused).await.expect("patched");
     let is_written = |event: &Value| {
         event["regarding"]["kind"] == "DNSZone"
             && event["reason"] == "Paused"
