@@ -271,7 +271,7 @@ test-e2e: ## Test the product on a node that runs containers; as root; PHASES='c
 	@hack/e2e/missing.sh --check
 	hack/e2e/images.sh fetch
 	hack/image.sh binary $(ARCHITECTURE)
-	case ',$(PHASES),' in ,,|*new*) hack/e2e/new-project.sh ;; esac
+	case ',$(PHASES),' in ,,|*new*|*project*) hack/e2e/new-project.sh ;; esac
 	$(COMPILE_TESTS) --test e2e
 	PHASES='$(PHASES)' hack/e2e/traces.sh $(CARGO_TARGET_DIR)/debug/devcluster enter -- \
 		hack/test.sh --offline --test e2e -- --ignored --nocapture
@@ -481,6 +481,10 @@ RELEASE_ARCHITECTURES ?= $(foreach platform,$(subst $(comma), ,$(PLATFORMS)),$(n
 .PHONY: release-dry-run
 release-dry-run: ## Build every file of a release, with checksums and SBOM, in target/release-artifacts.
 	hack/release.sh artifacts $(VERSION) $(RELEASE_ARCHITECTURES)
+
+.PHONY: publish-dry-run
+publish-dry-run: ## Package every library as for a registry, and build each from its package.
+	cargo publish --locked --workspace --dry-run
 
 .PHONY: release
 release: ## Check the release, and tag this commit as VERSION; pushing the tag publishes it.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The tests that take too long for every change: the whole fault campaign, upgrades from the previous
 # release, the explorer with many plans, every #[ignore]d exploration, the oldest Kubernetes, fuzzing
-# with many executions, many rolling restarts, attacks on the image's binary, the files of a release,
-# the Dockerfile, the product on a real node. Ends with a table of the stages, like .ci/run.
+# with many executions, many rolling restarts, attacks on the image's binary, the files and crates of
+# a release, the Dockerfile, the product on a real node. Ends with a table of the stages, like .ci/run.
 #
 #     hack/nightly.sh [STAGE…]    these stages only
 #
@@ -46,7 +46,10 @@ fi
 ! wanted fuzz || stage fuzz 60 env FUZZ_SEED=$((seed % 2147483647)) make fuzz FUZZ_RUNS=1000000
 ! wanted oldest || stage oldest 60 make test-oldest TESTFLAGS=--no-fail-fast
 # For both processors: the other one's compiler and emulator must be installed.
-! wanted release || stage release 60 make release-dry-run
+if wanted release; then
+    stage release 60 make release-dry-run
+    stage release 30 make publish-dry-run
+fi
 if wanted dockerfile; then
     if unshare --mount true; then
         stage dockerfile 30 make test-dockerfile

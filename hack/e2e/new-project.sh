@@ -16,5 +16,5 @@ export CARGO_TARGET_DIR=$folder/target
 git init --quiet
 awk '/^```/ { inside = $0 == "```diff"; next } inside' "$page" | git apply
 make manifests
-triple=$(uname -m)-unknown-linux-musl
-cargo build --locked --release --target "$triple" --bin manager
+# The first half of `make docker-build`.
+bash hack/image.sh binary "$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/')"

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions with two versions. [`Kind::crd`] is the one for clusters without
+//! CustomResourceDefinitions with every version. [`Kind::crd`] is the one for clusters without
 //! webhooks.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -8,7 +8,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use quartet_versions::conversion::reject_writes;
 use quartet_versions::{Kind, Version};
 
-/// The CRD that serves both versions, stores `stored`, and is converted by the webhook at `conversion`.
+/// The CRD that serves both versions, stores `stored`, and is converted by the webhook at `conversion`. That of
+/// a kind with one version has no conversion.
 ///
 /// Without the conversion webhook, the API server would change only `apiVersion`, and drop every
 /// field that has another name in the other version.
@@ -24,6 +25,9 @@ pub fn both_versions(
     // kube's `merge_crds` keeps the names of one version only and orders by input. Both versions
     // have the same names, so their lists can be joined.
     let mut crd = kind.crd(&kind.hub);
+    if kind.versions().count() == 1 {
+        return crd;
+    }
     let versions = &mut crd.spec.versions;
     versions.extend(kind.crd(&kind.spoke).spec.versions);
     for version in &mut *versions {

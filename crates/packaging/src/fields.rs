@@ -47,7 +47,7 @@ pub(crate) fn all(project: &Project, release: &Release) -> Result<Fields, Error>
     let (mut kinds, mut versions, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     for operator in &project.operators {
         let kind = of_kind(operator);
-        for version in [&operator.kind.spoke, &operator.kind.hub] {
+        for version in operator.kind.versions() {
             let version = of_version(project, operator.kind, version)?;
             versions.push(Value::Object(with(&kind, &version)));
         }
@@ -62,9 +62,18 @@ pub(crate) fn all(project: &Project, release: &Release) -> Result<Fields, Error>
     sorted.sort_by_key(|it| ["GROUP", "KIND", "API"].map(|field| it[field].to_string()));
     let examples: Vec<_> = versions.iter().map(|version| &version["EXAMPLE"]).collect();
     let names: Vec<_> = kinds.iter().map(|kind| &kind["KIND"]).collect();
+    let converted = project.operators.iter().map(|operator| operator.kind);
+    let converted = converted.filter(|kind| kind.versions().count() > 1);
+    let converted: Vec<_> = converted.map(Kind::crd_name).collect();
+    // None for a project whose kinds have one version each.
+    let conversions: &[_] = match &*converted {
+        [] => &[],
+        names => &[json!({ "CONVERTED": names })],
+    };
     let more = json!({
         "KIND_NAMES": names,
         "ROWS": rows.join("\n"),
+        "CONVERSIONS": conversions,
         "EXAMPLES": format!("{:#}", json!(examples)),
         "KINDS": kinds,
         "VERSIONS": versions,
@@ -107,10 +116,13 @@ fn of_kind(operator: &Operator) -> Fields {
         .iter()
         .map(|(kind, version)| json!({ "kind": kind, "name": "", "version": version }));
     let is_scaled = kind.spoke.has_scale() || kind.hub.has_scale();
+    let name = kind.controller_name();
+    let links = kind.versions().map(|version| version.name);
+    let links = links.map(|version| format!("[`{version}`](#{name}-{version})"));
     let fields = json!({
         "KIND": kind.kind,
         "KIND_WORDS": descriptor::words(kind.kind),
-        "CONTROLLER": kind.controller_name(),
+        "CONTROLLER": name,
         "GROUP": kind.group,
         "PLURAL": kind.plural,
         "SHORT_NAME": kind.short_name,
@@ -118,7 +130,7 @@ fn of_kind(operator: &Operator) -> Fields {
         "SUMMARY": kind.description,
         "INPUT": kind.input,
         "OUTPUT": kind.output,
-        "SPOKE": kind.spoke.name,
+        "VERSION_LINKS": links.collect::<Vec<_>>().join(", "),
         "HUB": kind.hub.name,
         "SAMPLE_FILE": sample_file(kind, &kind.spoke),
         "CONVERSION_DATA": kind.brand.conversion_data,

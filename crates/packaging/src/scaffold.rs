@@ -19,7 +19,7 @@ use crate::template::list;
 use crate::{Error, Files};
 use names::{Words, of_kind, of_project};
 
-const TEMPLATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/templates");
+const RENAMED: &str = include_str!("../templates/renamed.yaml");
 /// The list of kinds in a project.
 const KINDS: &str = "src/kinds/mod.rs";
 /// The settings of its owner.
@@ -31,7 +31,7 @@ const SETTINGS: &str = "packaging/project.yaml";
 enum Arguments {
     /// Write a project with one kind, as `kubebuilder init` and `kubebuilder create api` do.
     ///
-    /// The kind has two versions with conversion, validation and defaults. Its operator runs pods of one
+    /// The kind has one or two versions with conversion, validation and defaults. Its operator runs pods of one
     /// image. The project has RBAC rules, kustomize overlays, a Helm chart, a bundle and a catalog for OLM,
     /// and a Makefile with the targets of kubebuilder.
     #[command(
@@ -73,7 +73,7 @@ struct Kind {
     /// Kind, e.g. Cache.
     #[arg(long)]
     kind: String,
-    /// The original version, and the version that is stored. Default: v1alpha1,v1.
+    /// The original version, and the version that is stored; or the only one. Default: v1alpha1,v1.
     #[arg(long, default_value = "", hide_default_value = true)]
     versions: String,
     /// The resource in URLs and roles. Default: the kind in lower case, in the plural.
@@ -87,11 +87,11 @@ struct Kind {
     image: String,
 }
 
-/// Runs the command of the arguments of the process.
-pub fn scaffold() -> ExitCode {
+/// Runs the command of the arguments of the process. `templates` are the files of `templates`.
+pub fn scaffold(templates: &Files) -> ExitCode {
     let done = match Arguments::parse() {
-        Arguments::New(arguments) => new(&arguments),
-        Arguments::Add(kind) => add(Path::new("."), &kind),
+        Arguments::New(arguments) => new(&arguments, templates),
+        Arguments::Add(kind) => add(Path::new("."), &kind, templates),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -102,41 +102,43 @@ pub fn scaffold() -> ExitCode {
     }
 }
 
-fn new(arguments: &New) -> Result<(), Error> {
+fn new(arguments: &New, templates: &Files) -> Result<(), Error> {
     let root = std::path::absolute(&arguments.folder).map_err(Error::of("the folder"))?;
     let project = root.file_name().unwrap_or_default().to_string_lossy();
     let mut words = of_project(&project, &arguments.domain, &arguments.kind)?;
     add_source(&mut words, arguments.source.as_deref())?;
-    let mut files = filled("project", &words)?;
-    files.extend(filled("kind", &words)?);
+    let mut files = filled(templates, "project", &words)?;
+    files.extend(filled(templates, "kind", &words)?);
     if let Some(kinds) = files.get_mut(Path::new(KINDS)) {
         *kinds = listed(kinds, &words)?;
     }
-    write_new(&root, &files, &words)?;
+    write_new(&root, &files)?;
     if !arguments.make {
         return Ok(());
     }
-    let made = Command::new("make")
-        .arg("-C")
-        .arg(&root)
-        .arg("manifests")
-        .status();
-    match made.map_err(Error::of("make"))? {
+    let mut make = Command::new("make");
+    make.arg("-C").arg(&root).arg("manifests");
+    // Of `cargo run`: the cargo of make would compile what reads them, and without them once more.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_MANIFEST_") || text.starts_with("CARGO_PKG_") {
+            make.env_remove(&name);
+        }
+    }
+    match make.status().map_err(Error::of("make"))? {
         status if status.success() => Ok(()),
         status => Err(Error::of("make manifests")(status)),
     }
 }
 
-fn add(root: &Path, kind: &Kind) -> Result<(), Error> {
+fn add(root: &Path, kind: &Kind, templates: &Files) -> Result<(), Error> {
     let file = |path: &str| {
         let failed = Error::of(format!("this folder is not the root of a project: {path}"));
         fs::read_to_string(root.join(path)).map_err(failed)
     };
     let (kinds, manifest) = (file(KINDS)?, file("Cargo.toml")?);
-    let name = manifest.split("\nname = \"").nth(1);
-    let project = name
-        .and_then(|rest| rest.split('"').next())
-        .unwrap_or_default();
+    let unnamed = || Error("Cargo.toml has no name in [package]".to_owned());
+    let project = package_name(&manifest).ok_or_else(unnamed)?;
     let settings: Value = serde_saphyr::from_str(&file(SETTINGS)?).map_err(Error::of(SETTINGS))?;
     let others = list(&root.join("src/kinds"))
         .and_then(|files| {
@@ -148,8 +150,18 @@ fn add(root: &Path, kind: &Kind) -> Result<(), Error> {
         .map_err(Error::of("src/kinds"))?;
     let words = of_kind(project, settings["domain"].as_str(), kind, &others)?;
     let kinds = listed(&kinds, &words)?;
-    write_new(root, &filled("kind", &words)?, &words)?;
+    write_new(root, &filled(templates, "kind", &words)?)?;
     fs::write(root.join(KINDS), kinds).map_err(Error::of(KINDS))
+}
+
+/// The name in the section `[package]` of a Cargo.toml.
+fn package_name(manifest: &str) -> Option<&str> {
+    let lines = manifest.lines().map(str::trim);
+    let package = lines.skip_while(|line| !line.starts_with("[package]"));
+    let package = package.skip(1).take_while(|line| !line.starts_with('['));
+    let mut fields = package.filter_map(|line| line.split_once('='));
+    let (_, name) = fields.find(|(field, _)| field.trim() == "name")?;
+    name.split(['"', '\'']).nth(1)
 }
 
 /// The list of kinds with this one at its end.
@@ -163,38 +175,37 @@ fn listed(kinds: &str, words: &Words) -> Result<String, Error> {
     Ok(format!("{before}\nkinds! {{{list}\n    {entry}\n}}{after}"))
 }
 
-/// The text of a template.
-fn read(path: &str) -> Result<String, Error> {
-    fs::read_to_string(format!("{TEMPLATES}/{path}")).map_err(Error::of(path))
-}
-
-/// The files of a folder of templates.
-fn filled(folder: &str, words: &Words) -> Result<Files, Error> {
+/// The files of a folder of templates. A line, or a file, with `{one}` is only for a kind with one version, and
+/// with `{two}` only for one with two.
+fn filled(templates: &Files, folder: &str, words: &Words) -> Result<Files, Error> {
     let renamed: BTreeMap<String, String> =
-        serde_saphyr::from_str(&read("renamed.yaml")?).map_err(Error::of("renamed.yaml"))?;
+        serde_saphyr::from_str(RENAMED).map_err(Error::of("renamed.yaml"))?;
     let renamed = renamed
         .into_iter()
         .map(|(from, to)| (from, words.fill(&to)));
     let renamed = Words(renamed.collect());
-    let root = Path::new(TEMPLATES).join(folder);
+    let is_wanted = |text: &str| !text.contains("{one}") && !text.contains("{two}");
     let mut files = Files::new();
-    for template in list(&root).map_err(Error::of(folder))? {
-        let text = fs::read_to_string(&template).map_err(Error::of(template.display()))?;
-        let path = template
-            .strip_prefix(&root)
-            .unwrap_or(&template)
-            .to_string_lossy();
+    for (path, text) in templates {
+        let Ok(path) = path.strip_prefix(folder) else {
+            continue;
+        };
+        let path = path.to_string_lossy();
         let (path, words) = match path.strip_suffix(".template") {
             Some(path) => (path, words),
             None => (&*path, &renamed),
         };
-        files.insert(words.fill(path).into(), words.fill(&text));
+        let (path, text) = (words.fill(path), words.fill(text));
+        let lines = text.split_inclusive('\n');
+        if is_wanted(&path) {
+            files.insert(path.into(), lines.filter(|line| is_wanted(line)).collect());
+        }
     }
     Ok(files)
 }
 
-/// Writes files, none of which exists, and formats that of the kind, whose lines are as long as its names.
-fn write_new(root: &Path, files: &Files, words: &Words) -> Result<(), Error> {
+/// Writes files, none of which exists, and formats the code, whose lines are as long as its names.
+fn write_new(root: &Path, files: &Files) -> Result<(), Error> {
     let existing = files.keys().filter(|path| root.join(path).exists());
     let existing: Vec<_> = existing.map(|path| path.to_string_lossy()).collect();
     if !existing.is_empty() {
@@ -210,11 +221,14 @@ fn write_new(root: &Path, files: &Files, words: &Words) -> Result<(), Error> {
             .map_err(Error::of(path.display()))?;
     }
     println!("wrote {} files to {}", files.len(), root.display());
-    let file = root.join(words.fill("src/kinds/{kind}.rs"));
+    let code = files
+        .keys()
+        .filter(|path| path.extension().is_some_and(|it| it == "rs"));
     // Without rustfmt, it stays as it is.
     let _ = Command::new("rustfmt")
         .args(["--edition", "2024"])
-        .arg(file)
+        .args(code)
+        .current_dir(root)
         .status();
     Ok(())
 }
@@ -248,10 +262,13 @@ fn add_source(words: &mut Words, source: Option<&str>) -> Result<(), Error> {
             .filter(|_| is_checkout(source))
             .ok_or(failed)?;
         let folder = folder.display();
+        let program =
+            |path| format!("cargo run --quiet --manifest-path='{folder}/{path}/Cargo.toml' --");
+        let devcluster = program("tools/devcluster");
         (
             format!("path = \"{folder}/crates/"),
-            format!("{folder}/target/debug/devcluster"),
-            format!("cargo run --quiet --manifest-path={folder}/crates/packaging/Cargo.toml --"),
+            format!("$(wildcard {folder}/target/debug/devcluster),{devcluster}"),
+            program("crates/packaging"),
         )
     };
     words.add([

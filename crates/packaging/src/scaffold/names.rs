@@ -3,13 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use super::{Kind, read};
+use super::Kind;
 use crate::Error;
 
 /// Names of common types for kubectl: `kubectl get NAME` finds one type, whatever its group.
 const TAKEN: &str = include_str!("../../templates/taken.txt");
 const KEYWORDS: &str = include_str!("../../templates/keywords.txt");
 const IMAGE: &str = include_str!("../../templates/image.txt");
+const MANIFEST: &str = include_str!("../../templates/project/Cargo.toml.template");
+const CODE: &str = include_str!("../../templates/kind/src/kinds/{kind}.rs.template");
 /// The longest name of an object is the project's with this suffix. As a name of a Service, it is a label.
 const LONGEST: &str = "-controller-manager-metrics-service";
 /// The maximum length of a label.
@@ -68,8 +70,7 @@ pub(super) fn of_project(project: &str, domain: &str, kind: &Kind) -> Result<Wor
         "{longest:?} has more than {LABEL} characters: use a shorter name"
     );
     let module = project.replace('-', "_");
-    let manifest = read("project/Cargo.toml.template")?;
-    let is_free = !manifest.contains(&format!("\n{project} = "));
+    let is_free = !MANIFEST.contains(&format!("\n{project} = "));
     let is_free = is_free
         && !content(KEYWORDS)
             .flat_map(identifiers)
@@ -129,11 +130,12 @@ pub(super) fn of_kind(
         "--group: the API server keeps {group:?} for Kubernetes"
     );
     let versions = or(&arguments.versions, || "v1alpha1,v1".to_owned());
-    let (spoke, hub) = versions.split_once(',').unwrap_or_default();
-    let are_two = is_version(spoke) && is_version(hub) && spoke != hub;
+    let has_two = versions.contains(',');
+    let (spoke, hub) = versions.split_once(',').unwrap_or((&versions, &versions));
+    let are_versions = is_version(spoke) && is_version(hub) && (spoke != hub || !has_two);
     require!(
-        are_two,
-        "--versions {versions:?} are not two, the original and the stored one, e.g. v1alpha1,v1"
+        are_versions,
+        "--versions {versions:?} are not the original and the stored version, e.g. v1alpha1,v1, or the only one"
     );
     let module = kind.to_lowercase();
     for version in [spoke, hub] {
@@ -143,12 +145,10 @@ pub(super) fn of_kind(
             "OLM uses {webhook:?} as a label, which has at most {LABEL} characters"
         );
     }
-    let template = read("kind/src/kinds/{kind}.rs.template")?;
-    let code = template
-        .lines()
-        .filter(|line| !line.trim().starts_with("//"));
-    let mut reserved = code.chain(content(KEYWORDS)).flat_map(identifiers);
-    let is_free = !reserved.any(|word| word == kind || word == module);
+    let code = CODE.lines().filter(|line| !line.contains("//"));
+    let mut reserved = content(KEYWORDS).flat_map(identifiers);
+    let is_free = !code.flat_map(identifiers).any(|word| word == kind)
+        && !reserved.any(|word| word == kind || word == module);
     require!(
         is_free,
         "--kind {kind:?} is a name of Rust, or one that its own file needs"
@@ -187,6 +187,7 @@ pub(super) fn of_kind(
         ("spoke", spoke),
         ("hub", hub),
         ("image", &image),
+        (if has_two { "two" } else { "one" }, ""),
     ]);
     Ok(words)
 }

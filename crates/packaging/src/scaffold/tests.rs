@@ -17,11 +17,14 @@ impl Folder {
         let words = ["quartet-packaging"].into_iter().chain(line.split(' '));
         let folder = self.0.join(project);
         match Arguments::try_parse_from(words).unwrap() {
-            Arguments::New(arguments) => new(&New {
-                folder,
-                ..arguments
-            }),
-            Arguments::Add(kind) => add(&folder, &kind),
+            Arguments::New(arguments) => new(
+                &New {
+                    folder,
+                    ..arguments
+                },
+                &templates(),
+            ),
+            Arguments::Add(kind) => add(&folder, &kind, &templates()),
         }
         .map_err(|error| error.to_string())
     }
@@ -43,6 +46,15 @@ impl Drop for Folder {
     }
 }
 
+fn templates() -> Files {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("templates");
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap();
+        (path.strip_prefix(&root).unwrap().to_owned(), text)
+    };
+    list(&root).unwrap().into_iter().map(read).collect()
+}
+
 const NEW: &str = "new . --make=false --domain=example.com --group=shop --kind=Cache";
 
 #[test]
@@ -59,6 +71,7 @@ fn a_project_has_its_own_names_and_is_not_overwritten() {
         let foreign = foreign.split(' ').find(|name| text.contains(name));
         assert_eq!(foreign, None, "{path}");
         assert!(!path.contains(['{', '}']), "{path}");
+        assert!(!text.contains("{one}") && !text.contains("{two}"), "{path}");
     }
     let refused = folder.run("cache-operator", NEW).unwrap_err();
     assert!(
@@ -66,7 +79,7 @@ fn a_project_has_its_own_names_and_is_not_overwritten() {
         "{refused}"
     );
     assert!(
-        refused.contains("/cache-operator has .dockerignore, "),
+        refused.contains("/cache-operator has .cargo/config.toml, .dockerignore, "),
         "{refused}"
     );
     let add = "add --group=shop --kind=Cache --short=other";
@@ -132,6 +145,66 @@ fn a_name_that_is_not_allowed_is_refused_before_anything_is_written() {
     assert!(refused.contains("not the root of a project"), "{refused}");
 }
 
+/// `add` takes it, which is not its first `name`, from a manifest in any style.
+#[test]
+fn the_name_of_a_project_is_that_of_its_package() {
+    let folder = Folder::new("name");
+    folder.run("it", NEW).unwrap();
+    let manifest = folder.0.join("it/Cargo.toml");
+    let bin = "[[bin]]\nname = \"other\"\n";
+    for (section, number) in [
+        ("[package] # This one\n  name=\"mine\" # x\n", 1),
+        ("[package]\nversion = \"1.0.0\"\nname = 'mine'\n", 2),
+    ] {
+        fs::write(&manifest, format!("{bin}{section}")).unwrap();
+        let add = format!("add --group=shop --kind=Queue{number}");
+        folder.run("it", &add).unwrap();
+        let file = folder.text(&format!("it/src/kinds/queue{number}.rs"));
+        let manager = format!("field_manager: \"mine-queue{number}\"");
+        assert!(file.contains(&manager), "{file}");
+    }
+    for unnamed in [
+        bin,
+        "[package]\nedition = \"2024\"\n[[bin]]\nname = \"other\"\n",
+    ] {
+        fs::write(&manifest, unnamed).unwrap();
+        let refused = folder.run("it", "add --group=shop --kind=Topic");
+        assert_eq!(refused.unwrap_err(), "Cargo.toml has no name in [package]");
+        assert!(!folder.0.join("it/src/kinds/topic.rs").exists());
+    }
+}
+
+#[test]
+fn a_kind_with_one_version_has_one_type_and_one_sample() {
+    let folder = Folder::new("one");
+    folder
+        .run("it", &format!("{NEW} --versions=v1beta2"))
+        .unwrap();
+    let file = folder.text("it/src/kinds/cache.rs");
+    assert!(!file.contains("FieldMapping"), "{file}");
+    assert!(
+        file.contains("    spoke: VERSION,\n    hub: VERSION,\n"),
+        "{file}"
+    );
+    assert_eq!(file.matches("pub struct CacheSpec {").count(), 1, "{file}");
+    let samples = fs::read_dir(folder.0.join("it/config/samples")).unwrap();
+    let samples: Vec<_> = samples.map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(samples, ["shop_v1beta2_cache.yaml"]);
+    let sample = folder.text("it/config/samples/shop_v1beta2_cache.yaml");
+    assert!(sample.contains("\n  replicas: 2\n"), "{sample}");
+}
+
+/// What the templates call something, or a field of `Kind`, is not a name in the file of a kind.
+#[test]
+fn a_common_word_can_be_a_kind() {
+    let folder = Folder::new("words");
+    folder.run("it", NEW).unwrap();
+    for kind in "Project Image Group Workload Port Hub One DNSZone".split(' ') {
+        let add = format!("add --group=shop --kind={kind}");
+        assert_eq!(folder.run("it", &add), Ok(()));
+    }
+}
+
 #[test]
 fn the_crates_are_those_of_a_checkout_a_repository_or_a_version() {
     let here = fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).unwrap();
@@ -156,13 +229,10 @@ fn the_crates_are_those_of_a_checkout_a_repository_or_a_version() {
 
 #[test]
 fn every_renamed_text_is_in_a_file() {
-    let renamed: BTreeMap<String, String> =
-        serde_saphyr::from_str(&read("renamed.yaml").unwrap()).unwrap();
-    let files = list(&Path::new(TEMPLATES).join("project")).unwrap();
-    let texts: String = files
-        .iter()
-        .map(|path| fs::read_to_string(path).unwrap())
-        .collect();
+    let renamed: BTreeMap<String, String> = serde_saphyr::from_str(RENAMED).unwrap();
+    let mut files = templates();
+    files.retain(|path, _| path.starts_with("project"));
+    let texts: String = files.into_values().collect();
     for text in renamed.keys() {
         assert!(texts.contains(text), "{text:?}");
     }
