@@ -80,7 +80,9 @@ fn fields_are_lost(shell: &Shell) {
         let refusal = shell.must_fail(&format!("kubectl get {spoke} loses"));
         assert!(refusal.contains("conversion webhook"), "{refusal}");
     }
-    shell.must("kubectl delete memcached loses --timeout=60s");
+    shell.must("kubectl delete memcached loses --cascade=foreground --timeout=60s");
+    let pods = "kubectl get pods -l app.kubernetes.io/instance=loses -o name | wc -l";
+    shell.until(pods, "0", LIMIT);
 }
 
 /// Deletes the Subscription and the ClusterServiceVersion and waits until the manager is gone.

@@ -6,7 +6,7 @@ use crate::node::Node;
 use crate::shell::Shell;
 
 /// Everything that a phase may have installed or created. Some of it is usually not there.
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "kubectl delete -k config/olm-v1 --ignore-not-found --timeout=120s",
     "kubectl delete -k config/olm --ignore-not-found --timeout=120s",
     "kubectl -n operators delete subscription,csv --all --timeout=120s",
@@ -16,6 +16,8 @@ const COMMANDS: [&str; 11] = [
      xargs -r kubectl patch --type=merge -p '{\"spec\":{\"conversion\":{\"strategy\":\"None\",\"webhook\":null}}}'",
     "kubectl get crd -o name | grep -E '(cache|proxy|elasticweb).example.com|jiaozi.com' | \
      xargs -r kubectl delete --timeout=120s",
+    "kubectl delete deployments,services --all-namespaces -l app.kubernetes.io/managed-by=quartet-operator \
+     --cascade=foreground --timeout=60s",
     "kubectl get namespaces -o name | grep -E 'operator-system$|/(users|shop|nowhere|scorecard|restricted|baseline)$' | \
      xargs -r kubectl delete --timeout=120s",
     "kubectl -n olmv1-system delete secrets -l owner=operator-controller,name=quartet-operator",

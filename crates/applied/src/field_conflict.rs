@@ -150,9 +150,10 @@ impl<'a> Lost<'a> {
         } else {
             &self.taken
         };
-        match fields.is_empty() {
-            true => format!("{who} keeps changing its fields"),
-            false => format!("{who} keeps changing {}", listed(fields)),
+        if fields.is_empty() {
+            format!("{who} keeps changing its fields")
+        } else {
+            format!("{who} keeps changing {}", listed(fields))
         }
     }
 }
