@@ -28,6 +28,7 @@ mod ownership;
 mod pacing;
 mod pod_failures;
 mod process;
+mod recipes;
 mod rights;
 mod services;
 mod shared;

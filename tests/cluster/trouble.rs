@@ -6,32 +6,37 @@ use serde_json::{Value, json};
 
 use crate::changes;
 use testkit::{
-    DEADLINE, DEPLOYMENT, Limit, MEMCACHED, NGINX, ORIGINAL_KINDS, QUOTA, Request, TestEnv,
+    DEADLINE, DEPLOYMENT, ELASTIC_WEB, Limit, NGINX, ORIGINAL_KINDS, QUOTA, Request, TestEnv,
     is_ready, message,
 };
 
-fn quota(deployments: &str, pods: &str) -> Value {
+fn quota(limited: &str, most: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "quota"},
-        "spec": {"hard": {"count/deployments.apps": deployments, "pods": pods}},
+        "spec": {"hard": {limited: most}},
     })
 }
 
 #[tokio::test]
 async fn a_quota_is_reported_until_it_is_raised() {
-    for (deployments, pods) in [("0", "10"), ("5", "1")] {
+    for (limited, most, port) in [
+        ("count/deployments.apps", "0", 30121),
+        ("pods", "1", 30122),
+        ("services.nodeports", "0", 30123),
+    ] {
         let env = TestEnv::start("quota").await;
-        env.apply(&quota(deployments, pods)).await.expect("applied");
-        let hard = |it: &Value| it["status"]["hard"]["pods"] == pods;
+        env.apply(&quota(limited, most)).await.expect("applied");
+        let hard = |it: &Value| it["status"]["hard"][limited] == most;
         env.until(QUOTA, "quota", "in force", hard).await;
-        changes::apply(&env, MEMCACHED, "cache", json!({"size": 3})).await;
-        let degraded = env.until_degraded(MEMCACHED, "cache", "QuotaExceeded");
+        let spec = json!({"image": "nginx:1", "port": port, "singlePodsQPS": 1, "totalQPS": 3});
+        changes::apply(&env, ELASTIC_WEB, "web", spec).await;
+        let degraded = env.until_degraded(ELASTIC_WEB, "web", "QuotaExceeded");
         let resource = degraded.await;
         assert!(!is_ready(&resource));
         let text = message(&resource, "Degraded");
         assert!(text.contains("exceeded quota"), "{text}");
-        env.apply(&quota("5", "10")).await.expect("applied");
-        env.until_ready(MEMCACHED, "cache").await;
+        env.apply(&quota(limited, "10")).await.expect("applied");
+        env.until_ready(ELASTIC_WEB, "web").await;
     }
 }
 

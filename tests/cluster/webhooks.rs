@@ -20,20 +20,29 @@ pub(crate) async fn test_env(test: &str, environment: &[(&str, &str)]) -> (Turn,
         succeeds(&env, &format!("apply --server-side -k {config}/crd"));
     }
     let port = devcluster::free_port().expect("a port");
-    let url = format!("https://127.0.0.1:{port}");
-    let port = format!("--webhook-port={port}");
-    env.start_registered(&url, &["--enable-webhooks=true", &port], environment);
+    register(&mut env, port, environment).await;
     let mut limit = Limit::new(DEADLINE);
     // kubectl finds kinds in the discovery, which changes a moment after they are served.
-    while !are_called(&env).await || is_new && !kubectl(&env, &format!("get {}", all())).0 {
-        let failure = || format!("no webhooks: {}", env.log());
+    while is_new && !kubectl(&env, &format!("get {}", all())).0 {
+        let failure = || format!("not found: {}", env.log());
         limit.pause(failure).await;
     }
     (turn, env)
 }
 
+/// Starts a manager whose webhooks the API server calls at this port, and waits until it does.
+pub(crate) async fn register(env: &mut TestEnv, port: u16, environment: &[(&str, &str)]) {
+    let url = format!("https://127.0.0.1:{port}");
+    let port = format!("--webhook-port={port}");
+    env.start_registered(&url, &["--enable-webhooks=true", &port], environment);
+    let mut limit = Limit::new(DEADLINE);
+    while !are_called(env).await {
+        limit.pause(|| format!("no webhooks: {}", env.log())).await;
+    }
+}
+
 /// Reports whether the API server calls the manager to convert every kind, and to validate.
-pub(crate) async fn are_called(env: &TestEnv) -> bool {
+async fn are_called(env: &TestEnv) -> bool {
     for kind in kinds() {
         let mut tried = packaging::sample(kind, &kind.spoke).expect("a sample");
         tried["metadata"] = json!({"name": "tried"});
@@ -78,7 +87,7 @@ fn kubectl(env: &TestEnv, line: &str) -> (bool, String) {
     (output.status.success(), text)
 }
 
-fn succeeds(env: &TestEnv, line: &str) -> String {
+pub(crate) fn succeeds(env: &TestEnv, line: &str) -> String {
     let (succeeded, text) = kubectl(env, line);
     assert!(succeeded, "{line}: {text}\n{}", env.log());
     text
