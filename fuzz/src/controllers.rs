@@ -100,5 +100,5 @@ pub fn adopt(object: &Value, manager: &str, owner_uid: &str) -> Option<Value> {
 
 /// The JSON patch that takes ownership of the list in the API server's error.
 pub fn absorb(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
-    absorb::absorb_list(object, manager, blamed)
+    absorb::absorb(object, manager, blamed)
 }

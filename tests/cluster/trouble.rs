@@ -172,7 +172,7 @@ const SIDECAR: &str = r#"Object{spec: Object.spec{template: Object.spec.template
 }}}}"#;
 
 #[tokio::test]
-async fn a_policy_that_changes_images_and_resources_and_adds_a_sidecar_is_told_and_not_fought() {
+async fn a_policy_that_changes_images_and_adds_a_sidecar_is_told_and_not_fought() {
     let mut env = TestEnv::without_manager("mutated").await;
     let mutation = |expression| json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}});
     let containers = |it: &Value| it["spec"]["template"]["spec"]["containers"].clone();

@@ -1,19 +1,18 @@
-//! Makes the operator the only owner of a list in which other managers have items that conflict. Pure.
+//! Makes the operator the only owner of a list or object in which other managers have what conflicts. Pure.
 
 use serde_json::{Map, Value, json};
 
 use crate::merge::merge;
 use crate::{fingerprint, managed_fields};
 
-/// The JSON patch that makes `manager` the only owner of a list in which another manager owns items
-/// that conflict with the desired ones. For server-side apply, the edited port of a Service is a new
-/// port of the other manager, with the same NodePort and name. Once `manager` owns it and the body does
-/// not contain it, the next apply removes it.
+/// The JSON patch that makes `manager` the only owner of the list or object at `path`, in which another manager
+/// owns what conflicts with the desired state. For server-side apply, the edited port of a Service is a new
+/// port of the other manager, with the same NodePort and name; and `kubectl rollout undo` adds the handler of
+/// an earlier probe to that of this one. Once `manager` owns it and the body does not contain it, the next apply
+/// removes it.
 ///
-/// `blamed` is the duplicate field in the API server's error, e.g. `spec.ports[1].nodePort`; the patch
-/// is for the last list in it. `None` if there is no such list, or no other manager owns a part of it.
-pub fn absorb_list(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
-    let (path, _) = blamed.rsplit_once('[')?;
+/// `path` is as in the API server's errors, e.g. `spec.ports`. `None` if no other manager owns a part of it.
+pub fn absorb(object: &Value, manager: &str, path: &str) -> Option<Value> {
     let metadata = object.get("metadata")?;
     let mut entries = metadata.get("managedFields")?.as_array()?.clone();
     let is_ours = |entry: &Value| fingerprint::is_applied(entry, manager);
@@ -38,7 +37,7 @@ pub fn absorb_list(object: &Value, manager: &str, blamed: &str) -> Option<Value>
     managed_fields::replacement(object, entries)
 }
 
-/// The set that has the entry of the list at `path`, e.g. `spec.template.spec.containers[0].ports`, and
+/// The set that has the entry of the list or object at `path`, e.g. `spec.template.spec.containers[0].ports`, and
 /// the key of that entry.
 fn set_of<'a>(
     mut fields: &'a mut Value,
@@ -67,7 +66,7 @@ fn set_of<'a>(
 mod tests {
     use serde_json::{Value, json};
 
-    use super::absorb_list;
+    use super::absorb;
 
     fn edited_service() -> Value {
         json!({
@@ -87,8 +86,7 @@ mod tests {
 
     #[test]
     fn a_list_that_stands_in_the_way_becomes_ours_and_nothing_else_does() {
-        let patch =
-            absorb_list(&edited_service(), "ours", "spec.ports[1].nodePort").expect("a patch");
+        let patch = absorb(&edited_service(), "ours", "spec.ports").expect("a patch");
         let entries = patch.pointer("/2/value").expect("entries");
         let theirs =
             &edited_service()["metadata"]["managedFields"][1]["fieldsV1"]["f:spec"]["f:ports"];
@@ -113,26 +111,25 @@ mod tests {
             ]},
             "spec": {"containers": [{"name": "sidecar"}, {"name": "c", "ports": [{"containerPort": 2}]}]},
         });
-        let patch =
-            absorb_list(&object, "ours", "spec.containers[1].ports[0].name").expect("a patch");
+        let patch = absorb(&object, "ours", "spec.containers[1].ports").expect("a patch");
         let ours = &patch
             .pointer("/2/value/1/fieldsV1/f:spec/f:containers")
             .expect("ours")["k:{\"name\":\"c\"}"];
         let expected = json!({"k:{\"containerPort\":2}": {".": {}}});
         assert_eq!(ours["f:ports"], expected);
-        let found = absorb_list(&object, "ours", "spec.containers[0].ports[0].name");
+        let found = absorb(&object, "ours", "spec.containers[0].ports");
         assert_eq!(found, None);
     }
 
     #[test]
     fn nothing_is_absorbed_where_nobody_else_owns_the_list() {
         for (manager, field) in [
-            ("kubectl-edit", "spec.ports[1].nodePort"),
+            ("kubectl-edit", "spec.ports"),
             ("ours", "spec.selector"),
             ("ours", "spec[many].ports[1].name"),
         ] {
-            assert_eq!(absorb_list(&edited_service(), manager, field), None);
+            assert_eq!(absorb(&edited_service(), manager, field), None);
         }
-        assert_eq!(absorb_list(&json!({}), "ours", "spec.ports[1].name"), None);
+        assert_eq!(absorb(&json!({}), "ours", "spec.ports"), None);
     }
 }

@@ -9,8 +9,6 @@ apply Nginx rolled '{replicas: 3}'
 ready nginx/rolled
 is deployment/rolled '.spec.template.metadata.annotations.kubectl\.kubernetes\.io/restartedAt' "$restarted"
 
-apply Nginx rolled '{replicas: 3, image: "nginx:one"}'
-ready nginx/rolled
 apply Nginx rolled '{replicas: 3, image: "nginx:two"}'
 ready nginx/rolled
 kubectl rollout undo deployment/rolled

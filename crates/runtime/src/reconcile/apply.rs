@@ -265,9 +265,7 @@ impl Reconciler {
             };
             let class = error.status().map(error_class::of_apply);
             let absorbed = match &class {
-                Some(ErrorClass::Duplicate { field, .. }) => {
-                    self.absorb_list(wanted, field).await?
-                }
+                Some(ErrorClass::Mixed { path, .. }) => self.absorb(wanted, path).await?,
                 _ => None,
             };
             match absorbed {
@@ -352,7 +350,7 @@ pub(super) fn expected(wanted: Wanted<'_>, lost: Option<&str>) -> Result<Expecte
 /// The error of a rejected apply.
 fn apply_error(class: Option<ErrorClass>, error: RequestError) -> ApplyError {
     match class {
-        Some(ErrorClass::Blocked(problem) | ErrorClass::Duplicate { problem, .. }) => {
+        Some(ErrorClass::Blocked(problem) | ErrorClass::Mixed { problem, .. }) => {
             Blocker::external(problem).into()
         }
         // Possibly not known yet.

@@ -15,10 +15,10 @@ use quartet_workload::{Problem, Reason};
 pub(crate) enum ErrorClass {
     /// Resolve the ownership with one GET.
     ResolveOwnership,
-    /// A list has duplicate items: ours, and a copy that another manager owns.
-    Duplicate {
-        /// The duplicate field.
-        field: String,
+    /// A list or object has what excludes each other: ours, and what another manager owns.
+    Mixed {
+        /// Its path.
+        path: String,
         /// What to report if it cannot be resolved.
         problem: Problem,
     },
@@ -39,8 +39,8 @@ pub(crate) fn of_apply(rejection: &ApiStatus) -> ErrorClass {
     match rejection.code {
         // Of field ownership, not of a resourceVersion or uid.
         409 if has_cause(rejection, "FieldManagerConflict") => ErrorClass::ResolveOwnership,
-        422 | 500 if let Some(field) = duplicate(rejection) => ErrorClass::Duplicate {
-            field: field.to_owned(),
+        422 | 500 if let Some(path) = mixed(rejection) => ErrorClass::Mixed {
+            path: path.to_owned(),
             problem: problem(Reason::ApplyRefused),
         },
         422 if concerns(rejection, |field| field.ends_with(".nodePort")) => {
@@ -65,15 +65,22 @@ pub(crate) fn of_apply(rejection: &ApiStatus) -> ErrorClass {
     }
 }
 
-/// The field with a duplicate value.
-fn duplicate(rejection: &ApiStatus) -> Option<&str> {
+/// The list with a duplicate value, or the object with two members of which it may have one.
+fn mixed(rejection: &ApiStatus) -> Option<&str> {
     // The allocator finds this duplicate, not the validation. Its error is internal and has no field
     // (`pkg/registry/core/service/storage/alloc.go`).
     if rejection.message.contains("duplicate nodePort") {
-        return Some("spec.ports[0].nodePort");
+        return Some("spec.ports");
     }
-    let cause = causes(rejection).find(|cause| cause.reason == "FieldValueDuplicate")?;
-    Some(&cause.field)
+    let parts = causes(rejection).find_map(|cause| match cause.reason.as_str() {
+        "FieldValueDuplicate" => cause.field.rsplit_once('['),
+        // `pkg/apis/core/validation`: the handlers of a probe, the sources of a volume.
+        "FieldValueForbidden" if cause.message.contains("may not specify more than 1") => {
+            cause.field.rsplit_once('.')
+        }
+        _ => None,
+    });
+    parts.map(|(path, _)| path)
 }
 
 fn has_cause(rejection: &ApiStatus, reason: &str) -> bool {
@@ -132,15 +139,25 @@ mod tests {
             "Duplicate value",
             ("FieldValueDuplicate", "spec.ports[1].nodePort"),
         );
-        assert!(
-            matches!(of_apply(&twice), ErrorClass::Duplicate { field, .. } if field == "spec.ports[1].nodePort")
-        );
+        assert!(matches!(of_apply(&twice), ErrorClass::Mixed { path, .. } if path == "spec.ports"));
+    }
+
+    #[test]
+    fn a_second_handler_of_a_probe_is_mixed_and_another_forbidden_field_is_not() {
+        let probe = "spec.template.spec.containers[0].readinessProbe";
+        let field = format!("{probe}.tcpSocket");
+        let cause = ("FieldValueForbidden", &*field);
+        let mut two = rejection(422, "is invalid", cause);
+        assert!(matches!(of_apply(&two), ErrorClass::Blocked(_)));
+        let causes = &mut two.details.as_mut().expect("details").causes;
+        causes[0].message = "Forbidden: may not specify more than 1 handler type".to_owned();
+        assert!(matches!(of_apply(&two), ErrorClass::Mixed { path, .. } if path == probe));
     }
 
     #[test]
     fn a_node_port_conflict_of_the_allocator_is_that_of_the_validation() {
         let twice = rejection(500, "duplicate nodePort: {TCP 30110}", ("", ""));
-        assert!(matches!(of_apply(&twice), ErrorClass::Duplicate { .. }));
+        assert!(matches!(of_apply(&twice), ErrorClass::Mixed { .. }));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::event::Notice;
 use crate::object::version_of;
 use crate::reconcile::Reconciler;
 use crate::state::{jittered_retry, key_of};
-use quartet_applied::absorb::absorb_list;
+use quartet_applied::absorb;
 use quartet_applied::stamp::Stamp;
 use quartet_applied::{fingerprint, merge};
 use quartet_http::{Location, Part, RequestError, generation_of};
@@ -262,16 +262,16 @@ impl Reconciler {
             .record(self.kind, wanted.resource, notice);
     }
 
-    /// Makes the operator the only owner of a list of an owned child in which items of other managers
-    /// conflict. Returns the new version of the child; `None` if there is nothing to adopt.
-    pub(super) async fn absorb_list(
+    /// Makes the operator the only owner of a list or object of an owned child in which what other managers own
+    /// conflicts. Returns the new version of the child; `None` if there is nothing to adopt.
+    pub(super) async fn absorb(
         &self,
         wanted: Wanted<'_>,
-        field: &str,
+        path: &str,
     ) -> Result<Option<u64>, RequestError> {
         let (at, manager) = (wanted.location(), self.kind.field_manager);
         let object = self.context.caller.get(at).await?;
-        let Some(patch) = absorb_list(&object, manager, field) else {
+        let Some(patch) = absorb::absorb(&object, manager, path) else {
             return Ok(None);
         };
         let patched = self.patch_child(at, &patch).await?;
