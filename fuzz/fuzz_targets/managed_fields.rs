@@ -120,8 +120,14 @@ fn fields(bytes: &mut Unstructured<'_>, depth: u32) -> Result<Value> {
     ];
     let mut set = Map::new();
     for _ in 0..bytes.int_in_range(0..=3)? {
-        let key = if bytes.ratio(1, 8)? { json::text(bytes)? } else { (*bytes.choose(KEYS)?).to_owned() };
-        let below = if depth < 6 && bytes.ratio(7, 8)? { fields(bytes, depth + 1)? } else { json::any(bytes)? };
+        let key = match bytes.ratio(1, 8)? {
+            true => json::text(bytes)?,
+            false => (*bytes.choose(KEYS)?).to_owned(),
+        };
+        let below = match depth < 6 && bytes.ratio(7, 8)? {
+            true => fields(bytes, depth + 1)?,
+            false => json::any(bytes)?,
+        };
         set.insert(key, below);
     }
     Ok(set.into())

@@ -72,18 +72,27 @@ fn nested(bytes: &mut Unstructured<'_>, depth: u32) -> Result<Value> {
 
 /// An integer, often at the limit of a type or a bound.
 pub fn integer(bytes: &mut Unstructured<'_>) -> Result<Value> {
-    Ok(if bytes.ratio(1, 2)? { Value::from(number::<i64>(bytes, INTEGERS)? + bytes.int_in_range(-1..=1)?) } else { Value::from(bytes.arbitrary::<i64>()?) })
+    Ok(match bytes.ratio(1, 2)? {
+        true => Value::from(number::<i64>(bytes, INTEGERS)? + bytes.int_in_range(-1..=1)?),
+        false => Value::from(bytes.arbitrary::<i64>()?),
+    })
 }
 
 fn float(bytes: &mut Unstructured<'_>) -> Result<Value> {
-    let float: f64 = if bytes.ratio(1, 2)? { number(bytes, FLOATS)?,
-        // JSON has no infinities: they become null. } else { bytes.arbitrary()? };
+    let float: f64 = match bytes.ratio(1, 2)? {
+        true => number(bytes, FLOATS)?,
+        // JSON has no infinities: they become null.
+        false => bytes.arbitrary()?,
+    };
     Ok(Value::from(float))
 }
 
 /// The name of a member.
 pub fn name(bytes: &mut Unstructured<'_>) -> Result<String> {
-    if bytes.ratio(1, 8)? { text(bytes) } else { word(bytes, NAMES) }
+    match bytes.ratio(1, 8)? {
+        true => text(bytes),
+        false => word(bytes, NAMES),
+    }
 }
 
 /// A string: a known one, a few random characters, or rarely a long one.
@@ -99,7 +108,10 @@ pub fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
         _ => {
             let character = *bytes.choose(&['x', '"', '\\', '\0', 'é', ','])?;
             // The longest take a hundred times as long as all others, so they are rare.
-            let most = if bytes.ratio(1, 1024_u16)? { LONGEST } else { LONG >> bytes.int_in_range(0..=8)? };
+            let most = match bytes.ratio(1, 1024_u16)? {
+                true => LONGEST,
+                false => LONG >> bytes.int_in_range(0..=8)?,
+            };
             String::from(character).repeat(bytes.int_in_range(0..=most)?)
         }
     })

@@ -24,7 +24,10 @@ pub struct Sample {
 impl Sample {
     /// Returns the version that it is not in.
     pub fn other_version(&self) -> &'static Version {
-        if self.version.name == self.kind.hub.name { &self.kind.spoke } else { &self.kind.hub }
+        match self.version.name == self.kind.hub.name {
+            true => &self.kind.spoke,
+            false => &self.kind.hub,
+        }
     }
 }
 
@@ -41,7 +44,10 @@ enum Care {
 pub fn sample(bytes: &mut Unstructured<'_>) -> Result<Sample> {
     let operator = *bytes.choose(OPERATORS)?;
     let kind = operator.kind();
-    let version = if bytes.arbitrary()? { &kind.hub } else { &kind.spoke };
+    let version = match bytes.arbitrary()? {
+        true => &kind.hub,
+        false => &kind.spoke,
+    };
     let mut object = Map::new();
     object.insert("apiVersion".to_owned(), json!(kind.api_version(version)));
     object.insert("kind".to_owned(), json!(kind.kind));
@@ -82,7 +88,10 @@ pub fn edit(
         (Some(Value::Object(spec)), Some(Value::Object(fresh))) if !fresh.is_empty() => {
             let names: Vec<&String> = fresh.keys().collect();
             let name = (*bytes.choose(&names)?).clone();
-            if bytes.ratio(1, 4)? { drop(spec.remove(&name)) } else { drop(spec.insert(name.clone(), fresh[&name].clone())) }
+            match bytes.ratio(1, 4)? {
+                true => drop(spec.remove(&name)),
+                false => drop(spec.insert(name.clone(), fresh[&name].clone())),
+            }
         }
         (Some(spec), Some(fresh)) => *spec = fresh,
         _ => {}
@@ -183,7 +192,10 @@ fn shaped(bytes: &mut Unstructured<'_>, schema: &Value, care: Care) -> Result<Va
             Some(values) => {
                 let most = most(schema, "maxProperties", care).min(bytes.int_in_range(0..=20)?);
                 let entries = (0..most).map(|_| {
-                    let key = if bytes.ratio(1, 2)? { (*bytes.choose(&["cpu", "memory"])?).to_owned() } else { text(bytes, 1, QUALIFIED_NAME_MAX.into(), QUALIFIED_NAME, care)? };
+                    let key = match bytes.ratio(1, 2)? {
+                        true => (*bytes.choose(&["cpu", "memory"])?).to_owned(),
+                        false => text(bytes, 1, QUALIFIED_NAME_MAX.into(), QUALIFIED_NAME, care)?,
+                    };
                     Ok((key, shaped(bytes, values, care)?))
                 });
                 Value::Object(entries.collect::<Result<Map<_, _>>>()?)
@@ -199,7 +211,10 @@ fn object(bytes: &mut Unstructured<'_>, schema: &Value, care: Care) -> Result<Va
     let mut object = Map::new();
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let is_required = required.is_some_and(|it| it.iter().any(|it| it == name));
-        let choice = if is_required && care == Care::Kept { 4 } else { bytes.int_in_range(0..=7)? };
+        let choice = match is_required && care == Care::Kept {
+            true => 4,
+            false => bytes.int_in_range(0..=7)?,
+        };
         let value = match choice {
             0..=2 => continue,
             3 => Value::Null,
@@ -270,7 +285,10 @@ fn quantity(bytes: &mut Unstructured<'_>) -> Result<Value> {
     const TEXTS: &[&str] = &[
         "0", "100m", "64Mi", "1.5", "1e3", ".5Gi", "1e-99", "1E99", "9.n", "007",
     ];
-    Ok(if bytes.ratio(1, 4)? { Value::from(bytes.int_in_range(0..=(1_i64 << 53) - 1)?) } else { Value::from(*bytes.choose(TEXTS)?) })
+    Ok(match bytes.ratio(1, 4)? {
+        true => Value::from(bytes.int_in_range(0..=(1_i64 << 53) - 1)?),
+        false => Value::from(*bytes.choose(TEXTS)?),
+    })
 }
 
 /// Returns the resource that the reconcilers decode from `object`, in either version; from the

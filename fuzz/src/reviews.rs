@@ -69,7 +69,10 @@ pub fn admission(bytes: &mut Unstructured<'_>) -> Result<(Value, Sample)> {
 }
 
 fn scale(bytes: &mut Unstructured<'_>) -> Result<Value> {
-    let replicas = if bytes.ratio(1, 8)? { json::any(bytes)? } else { json::integer(bytes)? };
+    let replicas = match bytes.ratio(1, 8)? {
+        true => json::any(bytes)?,
+        false => json::integer(bytes)?,
+    };
     Ok(json!({
         "apiVersion": "autoscaling/v1", "kind": "Scale",
         "metadata": {"name": "x", "namespace": "n"}, "spec": {"replicas": replicas},

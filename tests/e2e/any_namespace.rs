@@ -30,6 +30,8 @@ pub(crate) fn in_the_namespace_of_a_hub(node: &Node) {
     node.olm();
     let before_it = Before::installation(shell);
     subscribe(node);
+    // The document: OLM may execute the InstallPlan once more.
+    std::thread::sleep(Duration::from_secs(15));
     uninstall::by_block(shell, uninstall::CATALOG_ELSEWHERE);
     before_it.nothing_left(shell);
 
