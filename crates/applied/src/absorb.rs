@@ -45,9 +45,9 @@ fn set_of<'a>(
     path: &str,
 ) -> Option<(&'a mut Map<String, Value>, String)> {
     let path = path.replace('[', ".").replace(']', "");
-    let mut steps = path.split('.');
-    let list = steps.next_back()?;
-    for step in steps {
+    let mut steps = path.split('.').peekable();
+    loop {
+        let step = steps.next()?;
         let entry = if object.is_array() {
             let index: usize = step.parse().ok()?;
             object = object.get(index)?;
@@ -57,9 +57,11 @@ fn set_of<'a>(
             object = object.get(step)?;
             format!("f:{step}")
         };
+        if steps.peek().is_none() {
+            return Some((fields.as_object_mut()?, entry));
+        }
         fields = fields.get_mut(entry)?;
     }
-    Some((fields.as_object_mut()?, format!("f:{list}")))
 }
 
 #[cfg(test)]
@@ -119,6 +121,13 @@ mod tests {
         assert_eq!(ours["f:ports"], expected);
         let found = absorb(&object, "ours", "spec.containers[0].ports");
         assert_eq!(found, None);
+        let whole = absorb(&object, "ours", "spec.containers[1]").expect("a patch");
+        let item = "/2/value/0/fieldsV1/f:spec/f:containers/k:{\"name\":\"c\"}";
+        assert_eq!(
+            whole.pointer(&item.replace("/0/", "/1/")),
+            patch.pointer(&item.replace("/0/", "/1/"))
+        );
+        assert_eq!(whole.pointer(item), None, "the item is theirs no more");
     }
 
     #[test]
