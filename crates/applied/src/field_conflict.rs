@@ -88,10 +88,8 @@ fn below(path: &str, name: &str) -> String {
 /// The path of an item of the list at `path`.
 fn of_item(path: &str, index: usize, item: &Value) -> String {
     let name = item.get("name").and_then(Value::as_str);
-    format!(
-        "{path}[{}]",
-        name.map_or_else(|| index.to_string(), str::to_owned)
-    )
+    let name = name.map_or_else(|| index.to_string(), str::to_owned);
+    format!("{path}[{name}]")
 }
 
 /// Some of the fields, as a part of a sentence.

@@ -95,13 +95,9 @@ impl Slots {
         self.promote(now);
         let (_, key) = self.ready.pop_first()?;
         let item = self.waiting.remove(&key)?;
-        self.processing.insert(
-            key.clone(),
-            Processing {
-                since: now,
-                priority: item.priority,
-            },
-        );
+        let (since, priority) = (now, item.priority);
+        let processing = Processing { since, priority };
+        self.processing.insert(key.clone(), processing);
         Some((key, now.saturating_duration_since(item.at)))
     }
 
