@@ -23,9 +23,10 @@ pub(crate) const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 
 /// The names of the registry inside the namespace and in its certificate. Images of pods do not
 /// need them: containerd uses it for every name.
-pub(crate) const REGISTRIES: [&str; 8] = [
+pub(crate) const REGISTRIES: [&str; 9] = [
     "registry.test",
     "registry.example.com", // of the documents
+    "example.com",          // of a new project, the domain in its command
     "docker.io",
     "registry-1.docker.io", // what clients ask for images of docker.io
     "ghcr.io",
