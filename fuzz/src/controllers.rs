@@ -54,7 +54,7 @@ fn follow_as<T: Object + PartialEq>(
     for line in lines {
         match serde_json::from_slice::<WatchEvent<Received>>(line) {
             Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
-                if let Ok(object) = object.object().and_then(|it| decode(&it)) {
+                if let Ok(object) = object.object(T::UNREAD).and_then(|it| decode(&it)) {
                     followed.decoded += 1;
                     drop(store.applied(Arc::new(object)));
                 }

@@ -179,6 +179,13 @@ impl<T: Object> Informer<T> {
                 self.store.relisted(listed, &self.undecodable)
             }
             Event::Apply(received) => {
+                let version = received.resource_version().unwrap_or(u64::MAX);
+                if !self
+                    .store
+                    .is_news(&received.key(), (version, received.form()))
+                {
+                    return Vec::new();
+                }
                 let object = self.decode(&received, decode);
                 object.map_or_else(Vec::new, |object| self.store.applied(object))
             }
@@ -196,7 +203,9 @@ impl<T: Object> Informer<T> {
         received: &Received,
         decode: impl Fn(&Value) -> Result<T, String>,
     ) -> Option<Arc<T>> {
-        let decoded = received.object().and_then(|object| decode(&object));
+        let decoded = received
+            .object(T::UNREAD)
+            .and_then(|object| decode(&object));
         if let Err(error) = &decoded {
             let (kind, key) = (&self.kind, received.key());
             let (namespace, name) = (key.namespace(), key.name());

@@ -114,15 +114,16 @@ impl<T: Object> Store<T> {
     pub fn applied(&self, object: Arc<T>) -> Vec<Change<T>> {
         let mut changes = Vec::new();
         let mut state = self.state.lock();
-        let stored = state.objects.get(object.key());
-        let is_news = stored.is_none_or(|stored| {
-            let (new, old) = (version(object.as_ref()), version(stored.as_ref()));
-            new.0 > old.0 || new.0 == old.0 && new.1 != old.1
-        });
-        if is_news {
+        if state.is_news(object.key(), version(object.as_ref())) {
             state.replace(object, &mut changes);
         }
         changes
+    }
+
+    /// Whether an object from the watch with this resource version, in this [`Object::form`], is not the
+    /// event of an own write or older.
+    pub(crate) fn is_news(&self, key: &ObjectKey, version: (u64, &str)) -> bool {
+        self.state.lock().is_news(key, version)
     }
 
     /// Removes an object that the watch reports as deleted at `version`. Ignored if the stored state
@@ -177,6 +178,15 @@ impl<T: Object> Store<T> {
 }
 
 impl<T: Object> State<T> {
+    fn is_news(&self, key: &ObjectKey, new: (u64, &str)) -> bool {
+        let stored = self.objects.get(key);
+        stored
+            .map(|stored| version(stored.as_ref()))
+            .is_none_or(|old| {
+                new.0 > old.0 || new.0 == old.0 && !old.1.is_empty() && new.1 != old.1
+            })
+    }
+
     /// Whether no removal after the first `removals` is known, or possible, of this object.
     fn is_kept(&self, key: &ObjectKey, removals: u64) -> bool {
         let later = self.removals.saturating_sub(removals);

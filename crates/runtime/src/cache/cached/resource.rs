@@ -98,6 +98,7 @@ fn pauses(value: &str) -> bool {
 }
 
 impl Object for CachedResource {
+    const UNREAD: &[&str] = &["managedFields"];
     fn form(&self) -> &str {
         self.version
     }

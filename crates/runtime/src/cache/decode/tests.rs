@@ -10,10 +10,22 @@ fn object(name: &str, size: Value) -> Value {
         "apiVersion": "cache.example.com/v1", "kind": "Memcached",
         "metadata": {
             "name": name, "namespace": "default", "uid": "uid-1", "resourceVersion": "42",
-            "managedFields": [{"manager": "kubectl"}],
+            "managedFields": [
+                {"fieldsV1": {"f:spec": {}}, "manager": "kubectl", "operation": "Apply"},
+                {"fieldsV1": {"f:spec": {}}, "manager": "kubelet", "operation": "Update"},
+            ],
         },
         "spec": {"size": size},
     })
+}
+
+/// What is read of an event with this object, without these fields.
+fn read(object: &Value, unread: &[&str]) -> Result<Value, String> {
+    let event = format!(r#"{{"type":"MODIFIED","object":{object}}}"#);
+    match serde_json::from_str(&event).unwrap() {
+        WatchEvent::<Received>::Modified(received) => received.object(unread),
+        event => panic!("{event:?}"),
+    }
 }
 
 #[test]
@@ -42,7 +54,21 @@ fn an_object_in_a_watch_has_its_identity_and_nothing_else_of_the_metadata() {
     let found = (received.uid(), received.resource_version());
     assert_eq!(found, ("uid-1", Some(42)));
     assert_eq!(received.meta().managed_fields, None);
-    assert_eq!(received.object().unwrap(), object("b", json!(null)));
+    assert_eq!(received.form(), "v1");
+}
+
+#[test]
+fn what_nobody_reads_is_left_out_and_nothing_else() {
+    let mut expected = object("b", json!([{"spec": 1}]));
+    let entries = &mut expected["metadata"]["managedFields"];
+    entries[1].as_object_mut().unwrap().remove("fieldsV1");
+    let sent = object("b", json!([{"spec": 1}]));
+    assert_eq!(read(&sent, &[]).unwrap(), expected);
+    let without = read(&sent, &["spec", "managedFields"]).unwrap();
+    let metadata = expected["metadata"].as_object_mut().unwrap();
+    metadata.remove("managedFields");
+    expected.as_object_mut().unwrap().remove("spec");
+    assert_eq!(without, expected);
 }
 
 #[test]
@@ -55,21 +81,20 @@ fn an_object_that_is_nested_too_deeply_ends_no_watch() {
         panic!("{event:?}")
     };
     assert_eq!(received.uid(), "u");
-    let error = received.object().unwrap_err();
+    let error = received.object(&[]).unwrap_err();
     assert!(error.contains("recursion limit exceeded"), "{error}");
 }
 
 #[test]
-fn what_is_of_another_type_is_taken_as_it_is() {
-    for odd in ["null", "true", "-1", "2", "1.5", "\"a\"", "[1]"] {
+fn metadata_of_another_type_fails_and_ends_no_watch() {
+    for odd in ["null", "true", "-1", "2", "1.5", "\"a\""] {
         let odd: Value = serde_json::from_str(odd).unwrap();
-        for object in [
-            json!({"metadata": {"managedFields": odd}}),
-            json!({"metadata": odd}),
-            odd,
-        ] {
-            let received: Received = serde_json::from_str(&object.to_string()).unwrap();
-            assert_eq!(received.object().unwrap(), object);
+        let managed = json!({"metadata": {"managedFields": odd}});
+        let unread = read(&managed, &["managedFields"]).unwrap();
+        assert_eq!(unread, json!({"metadata": {}}));
+        for object in [managed, json!({"metadata": odd}), odd] {
+            let error = read(&object, &[]).unwrap_err();
+            assert!(error.contains("expected an object of the API"), "{error}");
         }
     }
 }
