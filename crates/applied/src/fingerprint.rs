@@ -159,7 +159,7 @@ impl<'a> Fields<'a> {
                     }
                     let below = match owned {
                         None => None,
-                        Some(owned) => match owned.get(&format!("f:{name}")) {
+                        Some(owned) => match owned.get(&["f:", name].concat()) {
                             Some(below) => Some(below),
                             None => continue,
                         },
