@@ -4,6 +4,7 @@
 
 mod annotations;
 mod both;
+mod cold_start;
 mod emptied;
 mod environment;
 mod finalizers;

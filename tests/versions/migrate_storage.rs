@@ -10,11 +10,14 @@ use quartet_versions::Kind;
 use serde_json::{Value, json};
 use testkit::{Limit, Manager};
 
-use crate::environment::{DEADLINE, TestEnv, collection, list_path, object, path};
+use crate::environment::{
+    DEADLINE, TestEnv, collection, crd_path, is_true, list_path, object, path,
+};
 use crate::original;
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const OBJECTS: usize = 300;
+const MIGRATIONS: &str = "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations";
 
 /// Returns resourceVersion by name: it changes when an object is rewritten.
 async fn resource_versions(env: &TestEnv) -> BTreeMap<String, String> {
@@ -210,5 +213,74 @@ async fn the_job_has_the_permissions_that_a_migration_needs() {
     for file in files {
         let (deleted, said) = env.kubectl(&["delete", "-f", &file], &Value::Null);
         assert!(deleted, "{said}");
+    }
+}
+
+/// All objects of a kind in the new version, without what every write changes.
+async fn objects(env: &TestEnv, kind: &Kind) -> Value {
+    let list = env.get(&list_path(kind, &kind.hub)).await;
+    let mut items = list.expect("a list")["items"].take();
+    for item in items.as_array_mut().expect("items") {
+        item["metadata"]["resourceVersion"].take();
+    }
+    items
+}
+
+/// Kubernetes' own migration, since 1.35. It fails at a negative number, which every write is rejected for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn kubernetes_own_migration_is_as_ours_but_for_negative_numbers() {
+    let env = TestEnv::with_api_server().await;
+    if env.get(MIGRATIONS).await.is_err() {
+        return;
+    }
+    original::install_crds(&env).await;
+    for kind in original::kinds() {
+        for (name, spec) in original::specs(kind) {
+            let is_wanted = ["usual", "without-spec"].contains(&name)
+                || (name, kind.kind) == ("negative", MEMCACHED.kind);
+            if is_wanted {
+                let made = object(kind, &kind.spoke, name, spec);
+                let collection = collection(kind, &kind.spoke, "default");
+                env.create(&collection, &made).await.expect("created");
+            }
+        }
+    }
+    env.apply_crds(packaging::both_versions).await;
+    env.cluster.start_controllers().expect("controllers");
+    let mut before = Vec::new();
+    for kind in original::kinds() {
+        before.push(objects(&env, kind).await);
+        let migration = json!({
+            "apiVersion": "storagemigration.k8s.io/v1beta1", "kind": "StorageVersionMigration",
+            "metadata": {"name": kind.plural},
+            "spec": {"resource": {"group": kind.group, "resource": kind.plural}},
+        });
+        env.create(MIGRATIONS, &migration).await.expect("created");
+    }
+    for (kind, before) in original::kinds().into_iter().zip(before) {
+        let path = format!("{MIGRATIONS}/{}", kind.plural);
+        let is_over = |it: &Value| is_true(it, "Succeeded").or(is_true(it, "Failed")).is_some();
+        let ended = env.until(&path, "ended", is_over).await;
+        if kind.kind == MEMCACHED.kind {
+            let said = ended["status"].to_string();
+            assert!(said.contains("should be a non-negative integer"), "{said}");
+            continue;
+        }
+        assert!(is_true(&ended, "Succeeded").is_some(), "{ended}");
+        let is_cut = |crd: &Value| crd["status"]["storedVersions"] == json!([kind.hub.name]);
+        env.until(&crd_path(kind), "cut", is_cut).await;
+        let (_, said, _) = env.subcommand(&["migrate-storage", "--dry-run"]).await;
+        let nothing = format!(
+            "{}.{}: stored in {} only, nothing to do",
+            kind.plural, kind.group, kind.hub.name
+        );
+        assert!(said.contains(&nothing), "{said}");
+        // An API server that knows no other version reads them all.
+        let mut crd = serde_json::to_value(packaging::both_versions(kind)).expect("JSON");
+        let versions = crd["spec"]["versions"].as_array_mut().expect("versions");
+        versions.retain(|version| version["name"] == kind.hub.name);
+        env.apply_crd(kind, crd).await.expect("applied");
+        env.until_gone(&list_path(kind, &kind.spoke)).await;
+        assert_eq!(objects(&env, kind).await, before, "{kind:?}");
     }
 }

@@ -2,6 +2,6 @@
 //! leaves. `hack/previous.sh` builds the binary from its commit, once; the state is committed, so
 //! that `make test` needs no build.
 
-mod installation;
+pub(crate) mod installation;
 mod load;
 mod rolling;
