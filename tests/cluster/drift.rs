@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::changes;
 use testkit::{DEPLOYMENT, ELASTIC_WEB, SERVICE, TestEnv};
 
-/// Edits of one child: six within a minute would count as a field conflict.
+/// Edits of one child: six within two minutes would count as a field conflict.
 const EDITS_OF_ONE: usize = 3;
 
 /// Fields of the children, and another value of each.

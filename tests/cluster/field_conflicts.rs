@@ -1,4 +1,4 @@
-//! Another client keeps writing fields that the manager owns. After five applies within a minute
+//! Another client keeps writing fields that the manager owns. After six applies within two minutes
 //! the manager pauses and reports the field manager and the fields.
 
 use std::time::{Duration, Instant};

@@ -18,10 +18,13 @@ pub(crate) enum Decision {
 }
 
 /// Applies of the same desired state within [`WINDOW`] after which the next one waits.
-pub(crate) const APPLIES_MAX: u32 = 6;
+const APPLIES_MAX: u32 = 6;
 
-/// The time window of counted applies, and how long a child must stay as desired to end a conflict.
-pub(crate) const WINDOW: Duration = Duration::from_secs(60);
+/// The time window of counted applies. An autoscaler writes every 15 s; a message in a status changes every 30 s.
+const WINDOW: Duration = Duration::from_secs(120);
+
+/// How long the object must stay as desired to end a conflict or a count.
+const CALM: Duration = Duration::from_secs(60);
 
 /// The first wait; each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_secs(15);
@@ -61,7 +64,7 @@ impl Repairs {
 
     /// Counts a write to an existing object.
     pub(crate) fn applied(&mut self, now: Instant) {
-        if self.waits == 0 && !is_recent(self.began, now) {
+        if self.waits == 0 && !self.counts(now) {
             (self.began, self.applies) = (now, 0);
         }
         self.applies = self.applies.saturating_add(1);
@@ -77,7 +80,7 @@ impl Repairs {
             *self = Repairs::new(self.desired, now);
         }
         let may_apply = match self.waits {
-            0 => self.applies < APPLIES_MAX || !is_recent(self.began, now),
+            0 => self.applies < APPLIES_MAX || !self.counts(now),
             // One attempt after each wait.
             _ => self.applies == 0,
         };
@@ -101,7 +104,7 @@ impl Repairs {
     /// The object is as desired. Returns the conflict, if any, and how much longer the object must stay so
     /// to end it.
     pub(crate) fn recent_conflict(&mut self, now: Instant) -> Option<(Problem, Duration)> {
-        let over = self.last.filter(|_| self.waits > 0)?.checked_add(WINDOW)?;
+        let over = self.last.filter(|_| self.waits > 0)?.checked_add(CALM)?;
         let left = over.saturating_duration_since(now);
         if !left.is_zero() {
             return Some((self.problem.clone()?, left));
@@ -116,8 +119,13 @@ impl Repairs {
     /// none.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         let is_tried = self.waits == 0 || self.applies > 0;
-        let has_stayed = self.last.is_none_or(|last| !is_recent(last, now));
+        let has_stayed = (self.last).is_none_or(|last| now.saturating_duration_since(last) >= CALM);
         is_tried && has_stayed && self.left(now).is_none()
+    }
+
+    /// Whether an apply counts with those since `began`.
+    fn counts(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.began) < WINDOW
     }
 
     /// The rest of the wait.
@@ -127,17 +135,13 @@ impl Repairs {
     }
 }
 
-fn is_recent(then: Instant, now: Instant) -> bool {
-    now.saturating_duration_since(then) < WINDOW
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use tokio::time::Instant;
 
-    use super::{APPLIES_MAX, Decision, LONGEST_WAIT, Repairs, WINDOW};
+    use super::{APPLIES_MAX, CALM, Decision, LONGEST_WAIT, Repairs};
     use quartet_workload::{Problem, Reason};
 
     const MOMENT: Duration = Duration::from_millis(10);
@@ -171,18 +175,44 @@ mod tests {
         let (applies, waits) = fight(&mut repairs, &mut now, 7);
         assert_eq!(waits, [15, 30, 60, 120, 240, 300, 300]);
         assert_eq!(applies, APPLIES_MAX + 6, "one try after each wait");
-        assert!(LONGEST_WAIT > WINDOW && !repairs.is_over(now));
+        assert!(LONGEST_WAIT > CALM && !repairs.is_over(now));
+    }
+
+    /// Changes of the object at this interval, of a hundred, that are repaired before one is not.
+    fn repaired_at_once(seconds: u64) -> u32 {
+        let mut now = Instant::now();
+        let mut repairs = Repairs::new(1, now);
+        for count in 0..100 {
+            now += Duration::from_secs(seconds);
+            if repairs.next(now) != Decision::Apply {
+                return count;
+            }
+            repairs.applied(now);
+        }
+        100
     }
 
     #[test]
     fn single_edits_are_put_back_at_once_for_ever() {
+        for seconds in [30, 45, 59, 60, 61, 119, 121] {
+            assert_eq!(repaired_at_once(seconds), 100, "every {seconds} s");
+        }
+    }
+
+    #[test]
+    fn four_writes_a_minute_are_a_conflict_after_a_minute_and_a_half() {
+        assert_eq!(repaired_at_once(15), APPLIES_MAX);
+        // An edit before it begins the window in which the applies are counted.
         let mut now = Instant::now();
         let mut repairs = Repairs::new(1, now);
-        for _ in 0..100 {
-            now += Duration::from_secs(13);
-            assert_eq!(repairs.next(now), Decision::Apply);
+        repairs.applied(now);
+        now += CALM - MOMENT;
+        let began = now;
+        while repairs.next(now) == Decision::Apply {
             repairs.applied(now);
+            now += Duration::from_secs(15);
         }
+        assert!(now - began <= Duration::from_secs(165), "{:?}", now - began);
     }
 
     #[test]
@@ -195,8 +225,8 @@ mod tests {
         assert_eq!(repairs.next(now), Decision::Apply);
         repairs.applied(now);
         let told = repairs.recent_conflict(now);
-        assert_eq!(told, Some((problem, WINDOW)));
-        now += WINDOW;
+        assert_eq!(told, Some((problem, CALM)));
+        now += CALM;
         assert!(repairs.is_over(now));
         assert_eq!(repairs.recent_conflict(now), None);
         assert_eq!(fight(&mut repairs, &mut now, 1).1, [15], "it starts anew");
