@@ -3,15 +3,14 @@
 //! the watch, as with kube's `DeserializeGuard`.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::collections::BTreeMap;
 
 use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta};
 use kube::runtime::watcher::{self, Event};
-use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use crate::object::ObjectKey;
 
@@ -23,19 +22,11 @@ pub type WatchItem = watcher::Result<Event<Received>>;
 pub struct Received {
     /// Only name, namespace, uid and resourceVersion.
     metadata: ObjectMeta,
-    api_version: Option<String>,
-    /// The whole object.
-    text: Box<RawValue>,
+    /// The text of each field.
+    parts: BTreeMap<String, Box<RawValue>>,
 }
 
-/// The part of an object that kube's watcher reads.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Named {
-    api_version: Option<String>,
-    metadata: Identity,
-}
-
+/// The part of the metadata that kube's watcher reads.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Identity {
@@ -51,15 +42,10 @@ impl Received {
     ///
     /// # Errors
     /// The reason, for the log: it is nested more than 127 levels deep, has a number beyond those of 64
-    /// bits, or is not an object with metadata.
+    /// bits, or has metadata of another type.
     pub fn object(&self, unread: &[&str]) -> Result<Value, String> {
-        let tree = Tree {
-            below: &["metadata", "managedFields"],
-            unread,
-        };
-        let mut deserializer = serde_json::Deserializer::from_str(self.text.get());
-        let object = tree.deserialize(&mut deserializer);
-        object.map_err(|error| error.to_string())
+        let parts = self.parts.iter().map(|(name, part)| (&**name, &**part));
+        tree(parts, unread).map_err(|error| error.to_string())
     }
 
     /// Namespace and name.
@@ -70,7 +56,8 @@ impl Received {
 
     /// The name of its API version, e.g. `v1`, as in [`Object::form`](crate::object::Object::form); or empty.
     pub fn form(&self) -> &str {
-        let version = self.api_version.as_deref().unwrap_or_default();
+        let version = self.parts.get("apiVersion").map_or("", |it| it.get());
+        let version = version.trim_matches('"');
         version.rsplit('/').next().unwrap_or_default()
     }
 
@@ -87,20 +74,18 @@ impl Received {
 
 impl<'de> Deserialize<'de> for Received {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Box::<RawValue>::deserialize(deserializer)?;
-        let named: Named = serde_json::from_str(text.get()).unwrap_or_default();
+        let parts = BTreeMap::<String, Box<RawValue>>::deserialize(deserializer)?;
+        let metadata = parts.get("metadata");
+        let named = metadata.and_then(|it| serde_json::from_str(it.get()).ok());
+        let named: Identity = named.unwrap_or_default();
         let metadata = ObjectMeta {
-            name: named.metadata.name,
-            namespace: named.metadata.namespace,
-            uid: named.metadata.uid,
-            resource_version: named.metadata.resource_version,
+            name: named.name,
+            namespace: named.namespace,
+            uid: named.uid,
+            resource_version: named.resource_version,
             ..ObjectMeta::default()
         };
-        Ok(Received {
-            metadata,
-            api_version: named.api_version,
-            text,
-        })
+        Ok(Received { metadata, parts })
     }
 }
 
@@ -133,65 +118,35 @@ impl Resource for Received {
     }
 }
 
-/// A tree of JSON without some fields.
-#[derive(Clone, Copy)]
-struct Tree<'a> {
-    /// The way to the managed fields; empty for one of their entries.
-    below: &'a [&'static str],
-    unread: &'a [&'a str],
-}
+type Parts<'a> = BTreeMap<&'a str, &'a RawValue>;
 
-impl<'de> DeserializeSeed<'de> for Tree<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Tree<'_> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of the API")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut all = Vec::new();
-        while let Some(item) = items.next_element_seed(self)? {
-            all.push(item);
-        }
-        Ok(all.into())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
-        let mut object = Map::new();
-        let mut owned: Option<&RawValue> = None;
-        while let Some(name) = fields.next_key::<String>()? {
-            if self.below.is_empty() && name == "fieldsV1" {
-                owned = Some(fields.next_value()?);
-                continue;
+/// A tree of an object, of its metadata or of an entry of `managedFields`, without `unread` fields.
+fn tree<'a>(
+    parts: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
+    unread: &[&str],
+) -> serde_json::Result<Value> {
+    let read = parts.into_iter().filter(|(name, _)| !unread.contains(name));
+    let trees = read.map(|(name, part)| {
+        let value = match name {
+            "metadata" => tree(serde_json::from_str::<Parts>(part.get())?, unread)?,
+            "managedFields" => {
+                let entries: Vec<Parts> = serde_json::from_str(part.get())?;
+                entries
+                    .into_iter()
+                    .map(entry)
+                    .collect::<serde_json::Result<_>>()?
             }
-            let value = match self.below {
-                _ if self.unread.contains(&&*name) => {
-                    fields.next_value::<IgnoredAny>()?;
-                    continue;
-                }
-                [first, below @ ..] if name == *first => {
-                    fields.next_value_seed(Tree { below, ..self })?
-                }
-                _ => fields.next_value()?,
-            };
-            object.insert(name, value);
-        }
-        // The operation comes after the fields.
-        let is_applied = object.get("operation").is_some_and(|it| it == "Apply");
-        if let Some(owned) = owned.filter(|_| is_applied) {
-            let owned = serde_json::from_str(owned.get()).map_err(A::Error::custom)?;
-            object.insert("fieldsV1".to_owned(), owned);
-        }
-        Ok(object.into())
-    }
+            _ => serde_json::from_str(part.get())?,
+        };
+        Ok((name.to_owned(), value))
+    });
+    trees.collect()
+}
+
+fn entry(parts: Parts) -> serde_json::Result<Value> {
+    let operation = parts.get("operation");
+    let is_applied = operation.is_some_and(|it| it.get() == r#""Apply""#);
+    tree(parts, if is_applied { &[] } else { &["fieldsV1"] })
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 //! `kube::runtime::watcher`, waits after errors, and updates the store. Independent of kinds and
 //! queues.
 
-use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use tracing::{debug, info, warn};
 use crate::cache::decode::{Received, WatchItem};
 pub use crate::cache::store::{Change, Store};
 use crate::metrics::Metrics;
-use crate::object::{Object, ObjectKey};
+use crate::object::Object;
 use quartet_http::{exponential, relisting};
 
 /// Objects per page of a list. With client-go's 500 (`pager.defaultPageSize`), the first lists of 1000
@@ -62,8 +61,6 @@ pub struct Informer<T> {
     synced: watch::Sender<bool>,
     /// The running list, in its order.
     listed: Vec<Arc<T>>,
-    /// Objects in the running list that cannot be decoded.
-    undecodable: HashSet<ObjectKey>,
 }
 
 impl<T: Object> Informer<T> {
@@ -76,7 +73,6 @@ impl<T: Object> Informer<T> {
             metrics,
             synced,
             listed: Vec::new(),
-            undecodable: HashSet::new(),
         }
     }
 
@@ -164,19 +160,15 @@ impl<T: Object> Informer<T> {
         match event {
             Event::Init => {
                 self.listed.clear();
-                self.undecodable.clear();
                 Vec::new()
             }
             Event::InitApply(received) => {
-                match self.decode(&received, decode) {
-                    Some(object) => self.listed.push(object),
-                    None => _ = self.undecodable.insert(received.key()),
-                }
+                self.listed.extend(self.decode(&received, decode));
                 Vec::new()
             }
             Event::InitDone => {
                 let listed = std::mem::take(&mut self.listed);
-                self.store.relisted(listed, &self.undecodable)
+                self.store.relisted(listed)
             }
             Event::Apply(received) => {
                 let version = received.resource_version().unwrap_or(u64::MAX);

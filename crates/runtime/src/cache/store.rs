@@ -144,18 +144,14 @@ impl<T: Object> Store<T> {
         changes
     }
 
-    /// Stores a list, in one step for readers; `undecodable` objects exist and keep their last decoded state.
-    /// Returns the changes: deletions first, the others in the order of the list.
-    pub(crate) fn relisted(
-        &self,
-        objects: Vec<Arc<T>>,
-        undecodable: &HashSet<ObjectKey>,
-    ) -> Vec<Change<T>> {
+    /// Stores a list, in one step for readers. Returns the changes: deletions first, the others in the order of
+    /// the list.
+    pub(crate) fn relisted(&self, objects: Vec<Arc<T>>) -> Vec<Change<T>> {
         let mut state = self.state.lock();
         let mut changes = Vec::new();
         let listed: HashSet<&ObjectKey> = objects.iter().map(|object| object.key()).collect();
-        let missing = |key: &&ObjectKey| !listed.contains(key) && !undecodable.contains(key);
-        let missing: Vec<ObjectKey> = state.objects.keys().filter(missing).cloned().collect();
+        let missing = state.objects.keys().filter(|key| !listed.contains(key));
+        let missing: Vec<ObjectKey> = missing.cloned().collect();
         state.removals += 1;
         state.removed.clear();
         changes.extend(

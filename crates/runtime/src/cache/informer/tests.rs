@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::object::ObjectKey;
 
 #[derive(Debug, Clone)]
 struct Thing {

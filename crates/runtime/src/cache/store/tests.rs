@@ -1,4 +1,4 @@
-//! Lists, the index and undecodable objects. `simulation` shows what events and own writes do, in any order.
+//! Lists and the index. `simulation` shows what events and own writes do, in any order.
 
 mod simulation;
 
@@ -71,7 +71,7 @@ fn reported(changes: Vec<Change<Thing>>) -> Vec<String> {
 
 fn relist(store: &Store<Thing>, things: Vec<Thing>) -> Vec<String> {
     let things = things.into_iter().map(Arc::new);
-    reported(store.relisted(things.collect(), &HashSet::new()))
+    reported(store.relisted(things.collect()))
 }
 
 fn applied(store: &Store<Thing>, thing: Thing) -> Vec<String> {
@@ -148,7 +148,7 @@ fn the_index_follows_every_change() {
     assert_eq!((names("one"), names("two")), expected);
     store.deleted(&key("b"), 4);
     assert_eq!(names("one"), [""; 0]);
-    store.relisted(vec![owned("c", "two", 5)], &HashSet::new());
+    store.relisted(vec![owned("c", "two", 5)]);
     assert_eq!(names("two"), ["c"]);
     let owners = store.state.lock().index.len();
     assert_eq!(owners, 1, "nothing is left of owners without objects");

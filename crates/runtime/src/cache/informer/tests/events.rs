@@ -120,13 +120,3 @@ async fn an_undecodable_object_harms_no_other() {
     scenario.yields(events.map(Ok)).await;
     assert_eq!(scenario.reported(), ["added bad 5", "deleted good 2"]);
 }
-
-#[tokio::test(start_paused = true)]
-async fn an_object_that_a_list_contains_but_that_cannot_be_decoded_is_not_deleted() {
-    let scenario = Scenario::new();
-    scenario.lists([object("a", 1), object("b", 1)]).await;
-    scenario.reported();
-    scenario.lists([broken("a", 2)]).await;
-    assert_eq!(scenario.reported(), ["deleted b 1"]);
-    assert_eq!(scenario.version("a"), Some(1));
-}

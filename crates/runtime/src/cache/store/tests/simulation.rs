@@ -171,7 +171,7 @@ impl Server {
             }
             Step::FinishList if self.listing == Listing::Taken => {
                 self.listing = Listing::No;
-                return store.relisted(std::mem::take(&mut self.listed), &HashSet::new());
+                return store.relisted(std::mem::take(&mut self.listed));
             }
             Step::Deliver(_) | Step::TakeList | Step::FinishList => {}
         }
