@@ -332,13 +332,13 @@ bench: ## Measure requests, CPU and memory of the manager; N=10000 resources, AR
 	@$(CARGO_TARGET_DIR)/release/bench --manager $(MANAGER) --resources $(N) $(ARGS)
 
 .PHONY: bench-peer
-bench-peer: ## Compare the manager with one on controller-runtime and one on kube-rs; writes docs/performance.md.
+bench-peer: ## Compare the manager with one on controller-runtime and one on kube-rs; writes docs/performance-details.md.
 	$(CARGO_BUILD) --release --bin manager --bin bench
 	cargo build --locked --release --manifest-path $(KUBE_RS_PEER) --target-dir $(CARGO_TARGET_DIR)/peers
 	@go=$$(hack/build-go.sh tools/bench/peers/go) && \
 	$(CARGO_TARGET_DIR)/release/bench peer --manager $(MANAGER) \
 		--go "$$go/go-peer" --kube-rs $(CARGO_TARGET_DIR)/peers/release/kube-rs-peer \
-		--resources $(N) --write docs/performance.md $(ARGS)
+		--resources $(N) --write docs/performance-details.md $(ARGS)
 
 .PHONY: bench-pure
 bench-pure: ## Measure time and allocations of the pure functions: conversion, admission, children, status.
@@ -351,7 +351,7 @@ bench-webhook: ## Compare the webhooks over TLS with controller-runtime's; ARGS=
 	$(CARGO_TARGET_DIR)/release/bench webhook --manager $(MANAGER) --go "$$go/go-peer" $(ARGS)
 
 .PHONY: plots
-plots: ## Draw the plots of docs/performance.md from the figures in docs/figures.
+plots: ## Draw the plots of docs/performance-details.md from the figures in docs/figures.
 	$(CARGO_BUILD) --bin bench
 	$(CARGO_TARGET_DIR)/debug/bench plot --figures docs/figures
 
