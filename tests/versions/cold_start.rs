@@ -15,7 +15,7 @@ use crate::previous::installation::{Release, install, start, stop};
 /// Resources of each kind.
 const RESOURCES: u16 = 25;
 
-/// The most time from the manager's start until all are Ready, on an idle machine: five times what it takes.
+/// The most time from the manager's start until all are Ready, on an idle machine: four times what it takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

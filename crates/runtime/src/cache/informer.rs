@@ -188,8 +188,8 @@ impl<T: Object> Informer<T> {
         }
     }
 
-    /// The cached form; `None` if it cannot be decoded, which is logged. Its last known state
-    /// stays in the store.
+    /// The cached form; `None` if it cannot be decoded, which is logged. Its last known state stays in the store
+    /// until the next list.
     fn decode(
         &self,
         received: &Received,

@@ -174,6 +174,7 @@ impl<T: Object> Store<T> {
 }
 
 impl<T: Object> State<T> {
+    /// Types with one form do not tell it, so an equal version is enough there.
     fn is_news(&self, key: &ObjectKey, new: (u64, &str)) -> bool {
         let stored = self.objects.get(key);
         stored
