@@ -18,7 +18,6 @@ use self::error::{Blocker, PATIENCE_WITH_WRITES};
 pub(super) use self::wanted::Ensured;
 use self::wanted::{Existing, Expected, Wanted};
 use crate::cache::cached::Owner;
-use crate::object::ObjectKey;
 use crate::reconcile::error_class::{self, ErrorClass};
 use crate::reconcile::outcome::{Action, Outcome};
 use crate::reconcile::read::Seen;
@@ -89,9 +88,9 @@ impl Reconciler {
         ensured: &mut Ensured,
     ) -> Result<(), ApplyError> {
         for child in children {
-            // Read for each child: applying the one before may have adopted an object.
-            let preserved = self.preserving(resource, child);
             let wanted = Wanted::new(resource, child, self.kind.brand.applied);
+            // Read for each child: applying the one before may have adopted an object.
+            let preserved = self.preserving(wanted);
             let preserved = preserved.as_ref().map(|child| wanted.keeping(child));
             self.ensure_child(preserved.unwrap_or(wanted), ensured)
                 .await?;
@@ -101,37 +100,34 @@ impl Reconciler {
 
     /// The child with what is preserved of the existing Deployment: the selector of an older operator, and
     /// spread constraints of an earlier release until another field of the pods changes.
-    fn preserving(&self, resource: &Resource, child: &Child) -> Option<Child> {
+    fn preserving(&self, wanted: Wanted<'_>) -> Option<Child> {
+        let (resource, child) = (wanted.resource, wanted.child);
         let (namespace, uid) = (&resource.namespace, &resource.uid);
+        let live = self.context.children.cached(child.kind, &wanted.key());
+        let fields = live.as_ref().and_then(|live| live.fingerprint);
+        let fields = fields.map(|fingerprint| fingerprint.fields);
         let selector = self.context.children.preserved_selector(namespace, uid);
+        if selector.is_none() && fields.is_none_or(|fields| fields == wanted.desired.fields) {
+            return None;
+        }
         let kept = selector.map(|selector| kept::keeping(child, &selector));
+        let replicas = live.as_ref().and_then(|live| live.workload());
+        let replicas = replicas.map(|workload| workload.desired);
         let earlier =
             kept::with_earlier_spread(kept.as_ref().unwrap_or(child), self.kind.brand.kind_label);
-        earlier
-            .filter(|it| self.differs_in_replicas(resource, it))
-            .or(kept)
-    }
-
-    /// Whether a cached Deployment is as desired but for the number of its pods.
-    fn differs_in_replicas(&self, resource: &Resource, desired: &Child) -> bool {
-        let key = ObjectKey::new(&resource.namespace, &desired.name);
-        let live = self.context.children.cached(desired.kind, &key);
-        live.is_some_and(|live| {
-            let replicas = live.workload().map(|workload| workload.desired);
-            let mut body = desired.body.clone();
+        let is_live = |earlier: &Child| {
+            let mut body = earlier.body.clone();
             merge(&mut body, json!({"spec": {"replicas": replicas}}));
-            let is_live = |body: &Value| {
-                let desired = fingerprint::of_desired(body, self.kind.brand.applied).fields;
-                live.fingerprint.is_some_and(|live| live.fields == desired)
-            };
-            if is_live(&body) {
-                return true;
-            }
+            let is =
+                |body: &Value| Some(fingerprint::of_desired(body, wanted.stamp).fields) == fields;
             // 0.1.0 left this field to the API server, whose default is the same.
-            let container = body.pointer_mut("/spec/template/spec/containers/0");
-            let policy = container.and_then(|it| it.as_object_mut()?.remove("imagePullPolicy"));
-            policy.is_some() && is_live(&body)
-        })
+            let policy = "/spec/template/spec/containers/0";
+            is(&body) || {
+                let container = body.pointer_mut(policy).and_then(Value::as_object_mut);
+                container.is_some_and(|it| it.remove("imagePullPolicy").is_some()) && is(&body)
+            }
+        };
+        earlier.filter(is_live).or(kept)
     }
 
     /// Whether the cache shows every child as expected.
