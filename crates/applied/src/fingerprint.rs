@@ -153,17 +153,16 @@ impl<'a> Fields<'a> {
             .filter(|owned| !owned.is_empty());
         match value {
             Value::Object(object) => {
-                for (name, member) in object {
+                let all = object.iter().map(|(name, member)| (&**name, member, None));
+                let all = all.filter(|_| owned.is_none());
+                let some = owned.into_iter().flatten().filter_map(|(entry, below)| {
+                    let name = entry.strip_prefix("f:")?;
+                    Some((name, object.get(name)?, Some(below)))
+                });
+                for (name, member, below) in all.chain(some) {
                     if place.identifies(name) {
                         continue;
                     }
-                    let below = match owned {
-                        None => None,
-                        Some(owned) => match owned.get(&["f:", name].concat()) {
-                            Some(below) => Some(below),
-                            None => continue,
-                        },
-                    };
                     // Hashed separately.
                     let is_owners = matches!(place, Place::Metadata) && name == "ownerReferences";
                     if is_owners || place.is_stamp(self.stamp, name, member, below) {

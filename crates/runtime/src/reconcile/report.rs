@@ -10,7 +10,9 @@ use super::outcome::{Action, Failure, Outcome, told_problem};
 use super::read::{Seen, observe};
 use super::{Reconciler, STALE_RETRY, desire};
 use crate::cache::cached::CachedResource;
+use crate::cache::decode::Received;
 use crate::event::transitions;
+use crate::object::Object as _;
 use crate::repairs::Decision;
 use crate::state::{Repaired, hash_of};
 use quartet_http::{LogLimit, Part, RequestError};
@@ -167,7 +169,9 @@ impl Reconciler {
             .json_patch(at, Part::Status, manager, &operations);
         match sent.await {
             Ok(answer) => {
-                let Ok(written) = CachedResource::decode(self.kind, &answer) else {
+                let answer = Received::object(&answer, CachedResource::UNREAD);
+                let decode = |answer: Value| CachedResource::decode(self.kind, &answer);
+                let Ok(written) = answer.and_then(decode) else {
                     return Ok(Some(true));
                 };
                 let is_as_read = written.is_spec_equal(cached);
