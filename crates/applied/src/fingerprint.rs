@@ -176,14 +176,10 @@ impl<'a> Fields<'a> {
             Value::Array(items) => {
                 let owned = owned.filter(|owned| owned.len() * items.len() <= MOST_COMPARED);
                 for (index, item) in items.iter().enumerate() {
-                    let below = match owned {
-                        None => None,
-                        Some(owned) => match entry_of_item(owned, index, item) {
-                            Some((_, below)) => Some(below),
-                            None => continue,
-                        },
-                    };
-                    self.hash(item, below, place);
+                    let entry = owned.map(|owned| entry_of_item(owned, index, item));
+                    if entry != Some(None) {
+                        self.hash(item, entry.flatten().map(|(_, below)| below), place);
+                    }
                 }
                 ']'.hash(&mut self.hasher);
             }

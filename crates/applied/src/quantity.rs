@@ -33,17 +33,14 @@ fn scale(suffix: &str) -> Option<(i128, i128)> {
     if let Some(power) = binary.iter().position(|it| *it == suffix) {
         return Some((1 << (10 * power), 1));
     }
-    let exponent: i32 = match suffix {
-        "n" => -9,
-        "u" => -6,
-        "m" => -3,
-        "k" => 3,
-        "M" => 6,
-        "G" => 9,
-        "T" => 12,
-        "P" => 15,
-        "E" => 18,
-        _ => suffix.strip_prefix(['e', 'E'])?.parse().ok()?,
+    let decimal = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+    let exponent = match (-9_i32..)
+        .step_by(3)
+        .zip(decimal)
+        .find(|(_, it)| *it == suffix)
+    {
+        Some((exponent, _)) => exponent,
+        None => suffix.strip_prefix(['e', 'E'])?.parse().ok()?,
     };
     let power = 10_i128.checked_pow(exponent.unsigned_abs())?;
     Some(if exponent < 0 { (1, power) } else { (power, 1) })

@@ -96,13 +96,11 @@ pub(super) fn authorities(bundle: &[u8]) -> Vec<Authority> {
 /// Authorities as a PEM bundle.
 pub(super) fn bundle(authorities: &[Authority]) -> String {
     let lines = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
-    let blocks: Vec<_> = authorities
+    let blocks = authorities
         .iter()
-        .map(|der| pem::Pem::new("CERTIFICATE", der.as_ref()))
-        .collect();
+        .map(|der| pem::Pem::new("CERTIFICATE", der.as_ref()));
     blocks
-        .iter()
-        .map(|block| pem::encode_config(block, lines))
+        .map(|block| pem::encode_config(&block, lines))
         .collect()
 }
 

@@ -286,11 +286,8 @@ impl Target {
             tracing::warn!(kind, name, "{message}");
         }
         let written = cluster.write(&self.at, &object, true).await;
-        if is_repair
-            && written
-                .as_ref()
-                .map_or_else(|it| it.is_conflict(), |_| true)
-        {
+        let error = written.as_ref().err();
+        if is_repair && error.is_none_or(RequestError::is_conflict) {
             self.repaired = Some(Instant::now());
         }
         match written {

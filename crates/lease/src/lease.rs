@@ -65,16 +65,13 @@ impl LeaseLock {
             Request::Create { transitions } => {
                 let mut object = Object::default();
                 object.metadata.name = Some(self.name.clone());
-                let object = self.changed(object, &Change::Take { transitions });
-                api.create(
-                    &params,
-                    serde_json::to_vec(&object).map_err(kube::Error::SerdeError)?,
-                )
+                let body = self.changed(object, &Change::Take { transitions });
+                api.create(&params, body.map_err(kube::Error::SerdeError)?)
             }
             Request::Replace { version, change } => {
                 object.metadata.resource_version = Some(version.to_string());
-                let object = self.changed(object, &change);
-                let body = serde_json::to_vec(&object).map_err(kube::Error::SerdeError)?;
+                let body = self.changed(object, &change);
+                let body = body.map_err(kube::Error::SerdeError)?;
                 api.replace(&self.name, &params, body)
             }
         };
@@ -105,9 +102,9 @@ impl LeaseLock {
         })
     }
 
-    /// The same object with its new spec. Its uid and resourceVersion stay in it: without the
+    /// The same object with its new spec, as JSON. Its uid and resourceVersion stay in it: without the
     /// first, the API server would create a Lease that was deleted.
-    fn changed(&self, mut object: Object, change: &Change) -> Object {
+    fn changed(&self, mut object: Object, change: &Change) -> serde_json::Result<Vec<u8>> {
         let now = Some(MicroTime(Timestamp::now()));
         let annotations = object.metadata.annotations.get_or_insert_default();
         annotations.insert(self.flags_annotation.to_owned(), self.flags.clone());
@@ -128,7 +125,7 @@ impl LeaseLock {
                 spec.holder_identity = Some(String::new());
             }
         }
-        object
+        serde_json::to_vec(&object)
     }
 }
 

@@ -74,19 +74,17 @@ impl Cluster {
             tracing::info!(command, "running the credential plugin of the kubeconfig");
         }
         let server = config.cluster_url.to_string();
-        let given = std::env::var("POD_NAMESPACE").unwrap_or_default();
-        let pod_namespace = Some(given).filter(|given| !given.is_empty());
-        let pod_namespace =
-            pod_namespace.or_else(|| is_pod.then(|| config.default_namespace.clone()));
+        let given = std::env::var("POD_NAMESPACE").ok();
+        let given = given.filter(|given| !given.is_empty());
+        let pod_namespace = given.or_else(|| is_pod.then(|| config.default_namespace.clone()));
         let requests = RequestCounter::new(&config.cluster_url, registry);
         let answered = requests.answered.subscribe();
         let client_certificate = ClientCertificate::of(&config.auth_info);
         // A plugin may wait for minutes for a login in a browser. Signals are handled meanwhile.
         let built = spawn_blocking(move || client(config, &requests)).await;
         let built = built.map_err(BoxError::from).and_then(|built| built);
-        let client = built.map_err(|error| {
-            RunError::Configuration(format!("cannot build a client for {server}"), Some(error))
-        })?;
+        let problem = format!("cannot build a client for {server}");
+        let client = built.map_err(RunError::configuration(problem))?;
         Ok(Self {
             client,
             server,
@@ -113,10 +111,8 @@ async fn found(file: Option<&Path>) -> Result<(Config, bool), RunError> {
     } else if let Some(kubeconfig) = Kubeconfig::from_env().transpose() {
         ("KUBECONFIG".to_owned(), kubeconfig)
     } else if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
-        let config = Config::incluster().map_err(|error| {
-            let problem = "cannot use the pod's service account".to_owned();
-            RunError::Configuration(problem, Some(error.into()))
-        });
+        let problem = "cannot use the pod's service account";
+        let config = Config::incluster().map_err(RunError::configuration(problem));
         return Ok((config?, true));
     } else {
         let file = std::env::home_dir().map(|home| home.join(".kube").join("config"));
@@ -131,11 +127,9 @@ async fn found(file: Option<&Path>) -> Result<(Config, bool), RunError> {
         Ok(found) => Config::from_custom_kubeconfig(found, &KubeConfigOptions::default()).await,
         Err(error) => Err(error),
     };
-    let config = config.map_err(|error| {
-        let problem = format!("cannot use the kubeconfig from {origin}");
-        RunError::Configuration(problem, Some(without_secrets(error.into())))
-    });
-    let mut config = config?;
+    let config = config.map_err(|error| without_secrets(error.into()));
+    let problem = format!("cannot use the kubeconfig from {origin}");
+    let mut config = config.map_err(RunError::configuration(problem))?;
     // kube reads this file again every minute, as it does with a token and in a pod.
     config.root_cert_file = authority;
     Ok((config, false))

@@ -81,6 +81,13 @@ enum RunError {
 }
 
 impl RunError {
+    /// A configuration that cannot be used, and why.
+    fn configuration<E: Into<tower::BoxError>>(
+        problem: impl Into<String>,
+    ) -> impl FnOnce(E) -> Self {
+        move |source| Self::Configuration(problem.into(), Some(source.into()))
+    }
+
     /// An error of the operating system while `doing` something.
     fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System(doing.into(), source)

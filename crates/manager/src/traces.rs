@@ -56,10 +56,9 @@ impl Traces {
             .with_http()
             .with_http_client(Collector::new(&endpoint, runtime)?)
             .build()
-            .map_err(|error| {
-                let problem = "cannot set up the export of traces".to_owned();
-                RunError::Configuration(problem, Some(error.into()))
-            })?;
+            .map_err(RunError::configuration(
+                "cannot set up the export of traces",
+            ))?;
         let provider = SdkTracerProvider::builder()
             .with_resource(resource(application))
             .with_batch_exporter(exporter)
@@ -152,11 +151,9 @@ impl Collector {
         config.root_cert = (!needs_system).then(Vec::new);
         config.root_cert_file.clone_from(&file);
         let _context = runtime.enter();
-        let client = Client::try_from(config).map_err(|error| {
-            let file = file.map_or("the system".to_owned(), |file| file.display().to_string());
-            let problem = format!("cannot use the certificates of {file} for traces");
-            RunError::Configuration(problem, Some(error.into()))
-        })?;
+        let file = file.map_or("the system".to_owned(), |file| file.display().to_string());
+        let problem = format!("cannot use the certificates of {file} for traces");
+        let client = Client::try_from(config).map_err(RunError::configuration(problem))?;
         Ok(Self {
             client,
             limit: limit.map_or(TIMEOUT, Duration::from_millis),

@@ -9,7 +9,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use futures::future::join;
-use futures::{Stream, StreamExt as _};
+use futures::{FutureExt as _, Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::watcher::Event;
@@ -106,10 +106,7 @@ pub async fn run(
     let (recorder, recorded) = Recorder::new(Arc::clone(&clock));
     let (mut informers, mut workers) = (JoinSet::new(), JoinSet::new());
     let events = event::write(recorded, caller.clone());
-    informers.spawn(async move {
-        events.await;
-        "the writer of Events".to_owned()
-    });
+    informers.spawn(events.map(|()| "the writer of Events".to_owned()));
     let caller = caller.until(stopping.clone());
     // With cluster-wide permissions, any namespace works.
     let namespace = only_namespace(&options).unwrap_or("default");

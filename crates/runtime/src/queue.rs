@@ -107,7 +107,7 @@ impl Queue {
     pub(crate) fn remove(&self, key: &ObjectKey) {
         let mut state = self.shared.state.lock();
         state.backoff.forget(key);
-        state.slots.remove(key);
+        state.slots.take(key);
     }
 
     /// Waits for the next key, which is in process until [`Queue::done`]. Cancel-safe: a dropped call takes
@@ -167,10 +167,8 @@ impl Shared {
         let (available, due) = (state.slots.available(), state.slots.next_due());
         change(&mut state, Instant::now());
         let became_available = state.slots.available().saturating_sub(available);
-        let is_earlier = match (state.slots.next_due(), due) {
-            (Some(now), Some(before)) => now < before,
-            (now, before) => now.is_some() && before.is_none(),
-        };
+        let next = state.slots.next_due();
+        let is_earlier = next.is_some_and(|next| due.is_none_or(|before| next < before));
         drop(state);
         if is_earlier {
             self.wake.notify_waiters();

@@ -98,17 +98,15 @@ pub fn pods_for(target: i32, per_pod: i32) -> Option<i64> {
 /// # Errors
 /// [`NotAllowed`]: the bound that is exceeded.
 pub fn within_limit(wanted: i64, max_replicas: u32) -> Result<i32, NotAllowed> {
-    let limit = match max_replicas {
-        0 => i64::from(i32::MAX),
-        limit => i64::from(limit).min(i32::MAX.into()),
-    };
-    if wanted < 0 {
-        return Err(NotAllowed::Negative);
+    let limit = i32::try_from(max_replicas).unwrap_or(i32::MAX);
+    let limit = if limit == 0 { i32::MAX } else { limit };
+    match i32::try_from(wanted) {
+        _ if wanted < 0 => Err(NotAllowed::Negative),
+        Ok(wanted) if wanted <= limit => Ok(wanted),
+        _ => Err(NotAllowed::OverLimit {
+            limit: limit.into(),
+        }),
     }
-    i32::try_from(wanted)
-        .ok()
-        .filter(|_| wanted <= limit)
-        .ok_or(NotAllowed::OverLimit { limit })
 }
 
 #[cfg(test)]

@@ -94,11 +94,8 @@ impl Admission {
             return Ok("not_checked");
         }
         let new = Object::read(request, "object")?;
-        let old = if is_update {
-            Some(Object::read(request, "oldObject")?)
-        } else {
-            None
-        };
+        let old = is_update.then(|| Object::read(request, "oldObject"));
+        let old = old.transpose()?;
         let name = new.name().or(request.text("name")).unwrap_or_default();
         if subresource == "scale" {
             self.check_scale(&name, &new, old.as_ref())?;

@@ -92,9 +92,7 @@ impl Resource {
     /// # Errors
     /// [`Problem`]: the type cannot hold it.
     pub fn typed_spec<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        let spec = T::deserialize(&self.spec);
-        let error =
-            |error: serde_json::Error| FieldError::invalid("spec", None, &error.to_string());
-        Ok(spec.map_err(error)?)
+        T::deserialize(&self.spec)
+            .map_err(|error| FieldError::invalid("spec", None, &error.to_string()).into())
     }
 }

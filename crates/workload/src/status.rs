@@ -31,6 +31,7 @@ use super::operator::{Desired, Resource};
 use super::workload::selector_text;
 use crate::api::status::{CONDITIONS_MAX, NODES_MAX};
 use crate::api::{Condition, Status};
+use quartet_http::bounded::beginning_of;
 use quartet_versions::limits::INT64_MAX;
 use quartet_versions::replicas::Pods;
 use quartet_versions::{Brand, Kind};
@@ -239,7 +240,7 @@ fn changed_condition(resource: &Resource, type_: &str, finding: Finding, now: &s
         observed_generation: Some(resource.generation),
         last_transition_time: time.to_owned(),
         reason: reason.as_str().to_owned(),
-        message: cut(message),
+        message: beginning_of(&message, MESSAGE_MAX),
     }
 }
 
@@ -379,14 +380,4 @@ fn not_ready(observed: &Observed) -> Option<Problem> {
 
 fn rolling_out(workload: &ObservedWorkload) -> String {
     format!("the {} is rolling out", workload.kind)
-}
-
-/// `message`, cut to at most [`MESSAGE_MAX`] bytes.
-fn cut(mut message: String) -> String {
-    const ELLIPSIS: &str = "…";
-    if message.len() > MESSAGE_MAX {
-        message.truncate(message.floor_char_boundary(MESSAGE_MAX - ELLIPSIS.len()));
-        message.push_str(ELLIPSIS);
-    }
-    message
 }

@@ -147,16 +147,13 @@ impl Builder<'_> {
         let mut ours = json!({"metadata": self.metadata(child.name.clone())});
         remove_absent(&mut ours);
         merge(&mut child.body, ours);
-        if let Some(metadata) = child.body.get_mut("metadata") {
-            let retained_for = metadata
-                .get_mut("annotations")
-                .and_then(|annotations| annotations.get_mut(self.kind.brand.retained_for));
-            if let Some(Value::String(owner)) = retained_for {
-                let Resource { name, uid, .. } = self.resource;
-                *owner = format!("{}/{}/{name}/{uid}", self.kind.group, self.kind.kind);
-                if let Value::Object(metadata) = metadata {
-                    metadata.remove("ownerReferences");
-                }
+        let annotations = child.body.pointer_mut("/metadata/annotations");
+        let retained_for = annotations.and_then(|it| it.get_mut(self.kind.brand.retained_for));
+        if let Some(owner) = retained_for {
+            let Resource { name, uid, .. } = self.resource;
+            *owner = format!("{}/{}/{name}/{uid}", self.kind.group, self.kind.kind).into();
+            if let Some(Value::Object(metadata)) = child.body.get_mut("metadata") {
+                metadata.remove("ownerReferences");
             }
         }
         child

@@ -114,11 +114,6 @@ impl Slots {
         Some(now.saturating_duration_since(processing.since))
     }
 
-    /// Removes a waiting key. If the key is in process, it stays so until it is done.
-    pub(super) fn remove(&mut self, key: &ObjectKey) {
-        self.take(key);
-    }
-
     /// The priority with which a key in process was handed out.
     pub(super) fn priority_in_work(&self, key: &ObjectKey) -> Option<Priority> {
         self.processing
@@ -139,17 +134,17 @@ impl Slots {
 
     pub(super) fn backlog(&mut self, now: Instant) -> Backlog {
         self.promote(now);
-        let mut backlog = Backlog {
-            adds: self.adds,
-            ..Backlog::default()
+        let count = |priority| {
+            let items = self.waiting.values();
+            items
+                .filter(|it| it.is_ready && it.priority == priority)
+                .count()
         };
-        for item in self.waiting.values().filter(|item| item.is_ready) {
-            match item.priority {
-                Priority::Low => backlog.low += 1,
-                Priority::Normal => backlog.normal += 1,
-            }
+        Backlog {
+            adds: self.adds,
+            low: count(Priority::Low),
+            normal: count(Priority::Normal),
         }
-        backlog
     }
 
     /// Moves due keys to `ready`, in the order of their due times. Every operation does this first:
@@ -180,7 +175,7 @@ impl Slots {
     }
 
     /// Removes an item from all collections of waiting items.
-    fn take(&mut self, key: &ObjectKey) -> Option<Waiting> {
+    pub(super) fn take(&mut self, key: &ObjectKey) -> Option<Waiting> {
         let item = self.waiting.remove(key)?;
         if item.is_ready {
             self.ready.remove(&item.position());

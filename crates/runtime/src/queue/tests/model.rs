@@ -136,7 +136,7 @@ proptest! {
                     }
                 }
                 Step::Remove(key) => {
-                    queue.remove(&key);
+                    queue.take(&key);
                     model.items.retain(|item| item.key != key);
                 }
                 Step::Advance(milliseconds) => now += Duration::from_millis(milliseconds),
