@@ -70,3 +70,19 @@ fn the_architecture_of_the_image_has_no_default() {
     let dockerfile = fs::read_to_string(root().join("Dockerfile")).expect("a Dockerfile");
     assert!(dockerfile.contains("\nARG TARGETARCH\n"));
 }
+
+/// Otherwise a node of the other architecture cannot run the image, or not verify it.
+#[test]
+fn every_image_of_a_release_is_built_for_all_platforms_and_signed_with_each_of_them() {
+    let workflow = root().join(".github/workflows/release.yml");
+    let workflow = fs::read_to_string(workflow).expect("a workflow");
+    for (target, image) in [
+        ("docker", "@$MANAGER"),
+        ("bundle", "-bundle@$BUNDLE"),
+        ("catalog", "-catalog@$CATALOG"),
+    ] {
+        assert!(workflow.contains(&format!("make {target}-buildx\n")));
+        let signed = format!("cosign sign --yes --recursive \"$BASE{image}\"\n");
+        assert!(workflow.contains(&signed), "{signed}");
+    }
+}

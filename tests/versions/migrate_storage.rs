@@ -14,6 +14,7 @@ use crate::environment::{
     DEADLINE, TestEnv, collection, crd_path, is_true, list_path, object, path,
 };
 use crate::original;
+use crate::shared::BOTH_VERSIONS;
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const OBJECTS: usize = 300;
@@ -282,5 +283,43 @@ async fn kubernetes_own_migration_is_as_ours_but_for_negative_numbers() {
         env.apply_crd(kind, crd).await.expect("applied");
         env.until_gone(&list_path(kind, &kind.spoke)).await;
         assert_eq!(objects(&env, kind).await, before, "{kind:?}");
+    }
+}
+
+/// A Job that has ended has two conditions that are true. kubectl rejects an expression that matches both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_documented_wait_ends_when_the_job_succeeds_and_when_it_fails() {
+    const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+    let env = BOTH_VERSIONS.test_env().await;
+    let mut lines = include_str!("../../docs/operations.md").lines();
+    let is_wait = |line: &&str| line.contains(" wait ") && line.ends_with("-storage-migration");
+    let command = lines.find(is_wait).expect("a command").replace('\'', "");
+    let command = command.replace("10m", "1s");
+    let command = command.replace("quartet-operator-system", "default");
+    for (job, types) in [
+        ("runs", &[][..]),
+        ("succeeds", &["SuccessCriteriaMet"]),
+        ("complete", &["SuccessCriteriaMet", "Complete"]),
+        ("fails", &["FailureTarget"]),
+        ("failed", &["FailureTarget", "Failed"]),
+    ] {
+        let pod = json!({"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]});
+        let spec = json!({"managedBy": "example.com/test", "template": {"spec": pod}});
+        let object = json!({"metadata": {"name": job}, "spec": spec});
+        env.create(JOBS, &object).await.expect("created");
+        let time = "2026-01-01T00:00:00Z";
+        let condition = |it| json!({"type": it, "status": "True", "lastTransitionTime": time});
+        let conditions = Vec::from_iter(types.iter().map(condition));
+        let mut status = json!({"startTime": time, "conditions": conditions});
+        if types.contains(&"Complete") {
+            status["completionTime"] = json!(time);
+        }
+        let target = format!("{JOBS}/{job}/status");
+        let written = env.merge(&target, json!({"status": status})).await;
+        written.expect("a status");
+        let command = command.replace("quartet-operator-storage-migration", job);
+        let arguments: Vec<_> = command.split(' ').skip(2).collect();
+        let (ended, said) = env.kubectl(&arguments, &Value::Null);
+        assert_eq!(ended, job != "runs", "{command}: {said}");
     }
 }

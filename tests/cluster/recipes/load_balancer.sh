@@ -14,3 +14,13 @@ kubectl patch service balanced --type=merge -p '{"spec": {"type": "ExternalName"
 eventually is service/balanced .spec.type ClusterIP
 eventually [ -n "$(field service/balanced .spec.clusterIP)" ]
 ready nginx/balanced
+# A Service of another type may not have them, and they are not the operator's.
+apply Nginx balanced '{replicas: 1, service: {type: LoadBalancer}}'
+eventually is service/balanced .spec.type LoadBalancer
+kubectl patch service balanced --type=merge -p '{"spec": {"loadBalancerSourceRanges": ["192.0.2.0/24"]}}'
+apply Nginx balanced '{replicas: 1, service: {type: ClusterIP}}'
+degraded nginx/balanced ApplyRefused
+sleep 10
+kubectl patch service balanced --type=json -p '[{"op": "remove", "path": "/spec/loadBalancerSourceRanges"}]'
+LIMIT=10 eventually is service/balanced .spec.type ClusterIP
+ready nginx/balanced
