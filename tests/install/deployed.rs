@@ -13,6 +13,8 @@ use crate::rendered::{kubectl, kubectl_in, overlay, repository, scratch, words};
 
 const IMAGE: &str = "registry.example.com:5000/team/manager:v9";
 const NAMESPACE: &str = "quartet-operator-system";
+const ACCOUNT: &str =
+    "system:serviceaccount:quartet-operator-system:quartet-operator-controller-manager";
 
 struct Installation<'a> {
     cluster: &'a Cluster,
@@ -46,9 +48,46 @@ impl Installation<'_> {
     }
 
     #[track_caller]
-    fn kubectl(&self, arguments: &[&str]) {
+    fn kubectl(&self, arguments: &[&str]) -> String {
         let run = kubectl_in(&self.cluster.environment(), arguments, &[]);
-        run.expect("kubectl succeeds");
+        run.expect("kubectl succeeds")
+    }
+
+    /// What the manager may do, in its namespace and in another one. The authorizer hears of changes a moment
+    /// later, so this waits until it says the same twice.
+    fn may(&self) -> String {
+        let mut before = String::new();
+        loop {
+            let in_namespace = |name| {
+                let list =
+                    format!("auth can-i --list --no-headers --as={ACCOUNT} --namespace={name}");
+                self.kubectl(&words(&list))
+            };
+            let lists = [NAMESPACE, "default"].map(in_namespace).concat();
+            let mut lines: Vec<_> = lists.lines().collect();
+            lines.sort_unstable();
+            let now = lines.join("\n");
+            if now == before {
+                return now;
+            }
+            before = now;
+        }
+    }
+
+    /// What the manager may do after a new installation of an overlay.
+    fn may_with(&self, overlay: &str) -> String {
+        let roles = rights(overlay);
+        let run = |arguments: &str| {
+            kubectl_in(&self.cluster.environment(), &words(arguments), &roles)
+                .expect("kubectl succeeds")
+        };
+        let before = self.may();
+        run("apply --server-side -f -");
+        let may = self.may();
+        assert_ne!(may, before);
+        run("delete -f -");
+        assert_eq!(self.may(), before);
+        may
     }
 
     /// Returns the object as the API server stores it.
@@ -67,6 +106,13 @@ fn path(object: &Value) -> String {
     let kind = text("/kind").expect("a kind").to_lowercase();
     let name = text("/metadata/name").expect("a name");
     format!("/{api}/{version}/{namespace}{kind}s/{name}")
+}
+
+/// Returns the roles and bindings of an overlay.
+fn rights(name: &str) -> Vec<Value> {
+    let mut objects = overlay(name);
+    objects.retain(|it| it["kind"].as_str().is_some_and(|it| it.contains("Role")));
+    objects
 }
 
 /// Returns the state of git's work tree, which nothing may change.
@@ -91,7 +137,10 @@ fn deploy_and_undeploy(cluster: &Cluster) {
         target: scratch("deploy"),
     };
     let before = tree(repository());
+    here.kubectl(&["create", "namespace", NAMESPACE]);
+    let of_new = ["default", "given-certificate", "namespaced"].map(|it| here.may_with(it));
     here.make("deploy");
+    assert_eq!(here.may(), of_new[0]);
     let in_namespace = ["--namespace", NAMESPACE];
     let rollout = words("rollout status deployment --timeout=300s");
     here.kubectl(&[&in_namespace[..], &rollout].concat());
@@ -118,11 +167,6 @@ fn deploy_and_undeploy(cluster: &Cluster) {
     here.make("deploy");
     assert_eq!(versions(), first, "the second deploy changes nothing");
 
-    let rights = |name: &str| {
-        let mut objects = overlay(name);
-        objects.retain(|it| it["kind"].as_str().is_some_and(|it| it.contains("Role")));
-        objects
-    };
     let (own, given) = (rights("default"), rights("given-certificate"));
     let only_own: Vec<_> = own.iter().filter(|it| !given.contains(it)).collect();
     assert_eq!(only_own.len(), 4);
@@ -144,7 +188,11 @@ fn deploy_and_undeploy(cluster: &Cluster) {
     assert!(rolled_out.is_some() && rolled_out < deleted, "{said}");
     assert!(given.iter().all(|it| here.get(it).is_some()));
     assert!(only_own.iter().all(|it| here.get(it).is_none()));
-    here.make("deploy");
+    assert_eq!(here.may(), of_new[1], "to config/given-certificate");
+    for (overlay, expected) in [("default", 0), ("namespaced", 2), ("default", 0)] {
+        here.make_with("deploy", &[&format!("OVERLAY=config/{overlay}")]);
+        assert_eq!(here.may(), of_new[expected], "to config/{overlay}");
+    }
     assert!(own.iter().all(|it| here.get(it).is_some()));
 
     released::take_over(cluster.environment());

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use graph::Graph;
-use rendered::{documents, moved, overlay, repository};
+use rendered::{beside, documents, moved, overlay, repository};
 
 /// Overlays that install everything.
 const WHOLE: [&str; 3] = ["default", "certmanager", "given-certificate"];
@@ -141,4 +141,26 @@ fn a_user_overlay_moves_everything_into_another_namespace() {
     let text = Value::from(objects.clone()).to_string();
     assert!(!text.contains("quartet-operator-system"), "{text}");
     assert_eq!(Graph::of(objects).problems(), [""; 0]);
+}
+
+#[test]
+fn the_migration_of_an_air_gapped_cluster_has_the_mirror_and_a_pull_secret() {
+    let page = include_str!("../../docs/air-gapped.md");
+    let mut blocks = page.split("```");
+    let is_overlay = |block: &&str| block.contains("../config/migrate-storage");
+    let overlay = blocks.find(is_overlay).expect("an overlay");
+    let objects = beside("air-gapped", overlay.trim_start_matches("yaml"));
+    let of = |kind: &str| objects.iter().find(|it| it["kind"] == kind).expect("it");
+    let secrets = &of("ServiceAccount")["imagePullSecrets"];
+    assert_eq!(*secrets, json!([{"name": "registry"}]));
+    let pod = &of("Job")["spec"]["template"]["spec"];
+    assert_eq!(
+        pod["serviceAccountName"],
+        of("ServiceAccount")["metadata"]["name"]
+    );
+    let image = pod["containers"][0]["image"].as_str();
+    assert!(
+        image.is_some_and(|it| it.starts_with("registry.example.com/")),
+        "{image:?}"
+    );
 }

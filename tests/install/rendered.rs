@@ -116,10 +116,16 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
 
 /// Renders an overlay that moves another one, of `config`, into this namespace.
 pub(crate) fn moved(overlay: &str, namespace: &str) -> Vec<Value> {
-    let folder = scratch(namespace);
-    let resource = relative(&folder, &format!("config/{overlay}"));
+    let resource = format!("../config/{overlay}");
     let kustomization = json!({"namespace": namespace, "resources": [resource]});
-    std::fs::write(folder.join("kustomization.yaml"), kustomization.to_string()).expect("written");
+    beside(namespace, &kustomization.to_string())
+}
+
+/// Renders a kustomization in a folder of this name beside `config`.
+pub(crate) fn beside(name: &str, kustomization: &str) -> Vec<Value> {
+    let folder = scratch(name);
+    let text = kustomization.replace("../config", &relative(&folder, "config"));
+    std::fs::write(folder.join("kustomization.yaml"), text).expect("written");
     render(&folder)
 }
 

@@ -2,6 +2,8 @@
 //! the error names the field of the resource. Otherwise the resource would be stored, and only a condition
 //! would tell. Each field of each version gets values that some field of a pod may not have.
 
+use std::collections::BTreeSet;
+
 use futures::{StreamExt as _, stream};
 use quartet_operator::kinds::OPERATORS;
 use quartet_operator::packaging;
@@ -155,7 +157,37 @@ fn cases(kind: &Kind, version: &Version) -> Vec<Case> {
         fields.all(|field| schema["properties"].get(field).is_some())
     });
     with_numbers(schema, "spec", &[], &mut cases);
+    let (mut open, mut set) = (BTreeSet::new(), BTreeSet::new());
+    open_fields(schema, "spec", &mut open);
+    for (_, patch) in &cases {
+        set_fields(patch, "spec", &mut set);
+    }
+    let missing: Vec<_> = open.difference(&set).collect();
+    assert!(missing.is_empty(), "{kind:?}: no values for {missing:?}");
     cases
+}
+
+/// The fields of a schema that may have more values than it lists: texts, numbers and maps.
+fn open_fields(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+    if schema["properties"].is_object() || schema["items"].is_object() {
+        open_fields(&schema["items"], path, found);
+        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+            open_fields(field, &format!("{path}.{name}"), found);
+        }
+    } else if schema.is_object() && schema["enum"].is_null() && schema["type"] != "boolean" {
+        found.insert(path.to_owned());
+    }
+}
+
+/// The fields that a patch sets.
+fn set_fields(patch: &Value, path: &str, found: &mut BTreeSet<String>) {
+    found.insert(path.to_owned());
+    for item in patch.as_array().into_iter().flatten() {
+        set_fields(item, path, found);
+    }
+    for (name, field) in patch.as_object().into_iter().flatten() {
+        set_fields(field, &format!("{path}.{name}"), found);
+    }
 }
 
 /// The fields of a Deployment or Service that the API server refuses.
