@@ -20,7 +20,6 @@ eventually is service/balanced .spec.type LoadBalancer
 kubectl patch service balanced --type=merge -p '{"spec": {"loadBalancerSourceRanges": ["192.0.2.0/24"]}}'
 apply Nginx balanced '{replicas: 1, service: {type: ClusterIP}}'
 degraded nginx/balanced ApplyRefused
-sleep 10
 kubectl patch service balanced --type=json -p '[{"op": "remove", "path": "/spec/loadBalancerSourceRanges"}]'
-LIMIT=10 eventually is service/balanced .spec.type ClusterIP
+eventually is service/balanced .spec.type ClusterIP
 ready nginx/balanced
