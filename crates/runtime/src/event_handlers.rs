@@ -5,13 +5,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::MappedMutexGuard;
+
 use crate::cache::cached::{CachedChild, CachedPod, CachedResource, Owner, of_index};
 use crate::cache::store::{Change, Store};
 use crate::children::Children;
 use crate::metrics::Metrics;
 use crate::object::ObjectKey;
 use crate::queue::{Priority, Queue};
-use crate::state::ReconcileStates;
+use crate::state::{ReconcileState, ReconcileStates};
 use quartet_versions::Kind;
 
 /// Delay before a step of a rollout enqueues the owner. Steps come in bursts, and only the last one
@@ -72,15 +74,24 @@ impl EventHandlers {
         }
     }
 
-    /// Records that the owner has lost a child, if the owner is known: nothing would remove the state of
-    /// another one.
-    fn note_loss(&self, namespace: &str, owner: &Owner) {
-        if let Some((controller, key)) = self.queue_of(namespace, owner)
-            && let Some(known) = controller.resources.get(&key)
-            && known.meta.uid == owner.uid
-        {
-            controller.states.of(&key, &owner.uid).has_lost_child = true;
-        }
+    /// The state of the reconciles of an owner that exists.
+    fn state_of(
+        &self,
+        child: &CachedChild,
+        owner: &Owner,
+    ) -> Option<MappedMutexGuard<'_, ReconcileState>> {
+        let (controller, key) = self.queue_of(child.meta.key.namespace(), owner)?;
+        let known = controller.resources.get(&key)?;
+        let is_it = known.meta.uid == owner.uid;
+        is_it.then(|| controller.states.of(&key, &owner.uid))
+    }
+
+    /// Whether a write to this child was refused, so that a change of what others own of it may let it through.
+    /// Such a change gives a child with pods another generation.
+    fn is_refused(&self, child: &CachedChild) -> bool {
+        let owner = child.owner.as_ref().filter(|_| child.workload().is_none());
+        let state = owner.and_then(|owner| self.state_of(child, owner));
+        state.is_some_and(|state| state.blocked.is_some())
     }
 
     /// The queue and the key of an owner.
@@ -104,16 +115,17 @@ impl EventHandlers {
     pub(super) fn child_changed(&self, change: &Change<CachedChild>) {
         let (before, after) = (change.before.as_deref(), change.after.as_deref());
         let both = before.zip(after);
-        if both.is_some_and(|(old, new)| old.is_semantically_equal(new)) {
+        if both.is_some_and(|(old, new)| old.is_semantically_equal(new) && !self.is_refused(new)) {
             return;
         }
         let is_free = |before: &&CachedChild| after.is_none_or(|after| after.owner != before.owner);
         let freed = before.filter(is_free);
+        // Before the owner is enqueued.
         if let Some(child) = freed
             && let Some(owner) = &child.owner
+            && let Some(mut state) = self.state_of(child, owner)
         {
-            // Before the owner is enqueued.
-            self.note_loss(child.meta.key.namespace(), owner);
+            state.has_lost_child = true;
         }
         let mut delay = Duration::ZERO;
         if let Some((old, new)) = both

@@ -21,5 +21,6 @@ kubectl patch service balanced --type=merge -p '{"spec": {"loadBalancerSourceRan
 apply Nginx balanced '{replicas: 1, service: {type: ClusterIP}}'
 degraded nginx/balanced ApplyRefused
 kubectl patch service balanced --type=json -p '[{"op": "remove", "path": "/spec/loadBalancerSourceRanges"}]'
-eventually is service/balanced .spec.type ClusterIP
+# Sooner than the next attempt after a refusal, which is due after 12 s.
+LIMIT=8 eventually is service/balanced .spec.type ClusterIP
 ready nginx/balanced

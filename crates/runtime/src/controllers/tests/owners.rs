@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::object::ObjectKey;
-use quartet_workload::SERVICE;
+use crate::reconcile::Blocker;
+use quartet_workload::{Problem, Reason, SERVICE};
 
 #[test]
 fn a_child_wakes_its_owner_by_group_kind_and_name_whatever_version_it_names() {
@@ -69,12 +70,25 @@ fn a_loss_stays_noted_if_another_namespace_has_an_object_that_names_the_owner() 
 }
 
 #[test]
-fn a_service_wakes_its_owner_like_a_deployment() {
+fn a_service_wakes_its_owner_if_it_is_lost_or_changed_after_a_refused_write() {
     let scene = Scene::new();
     scene.holds("ElasticWeb", "ns", "web");
     let owner = reference("elasticweb.example.com/v1", "ElasticWeb web");
-    let service = CachedChild::decode(&BRAND, &kinds(), SERVICE, &child("web", &[owner])).unwrap();
-    scene.handlers.child_changed(&deleted(Arc::new(service)));
+    let service = CachedChild::decode(&BRAND, &kinds(), SERVICE, &child("web", &[owner]));
+    let service = Arc::new(service.unwrap());
+    let same = || updated(Arc::clone(&service), Arc::clone(&service));
+    scene.handlers.child_changed(&same());
+    assert_eq!(scene.enqueued(), NOBODY);
+    let states = &scene.controller("ElasticWeb").states;
+    let (key, problem) = (
+        ObjectKey::new("ns", "web"),
+        Problem::new(Reason::ApplyRefused, "no"),
+    );
+    let blocker = Blocker::external(problem);
+    states.of(&key, "ElasticWeb-web").block(0, &blocker);
+    scene.handlers.child_changed(&same());
+    assert_eq!(scene.enqueued(), ["ElasticWeb ns/web"]);
+    scene.handlers.child_changed(&deleted(service));
     assert_eq!(scene.enqueued(), ["ElasticWeb ns/web"]);
 }
 
