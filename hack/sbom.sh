@@ -11,6 +11,6 @@ PATH="$cyclonedx:$PATH" cargo cyclonedx --quiet --format json --spec-version 1.5
 mkdir -p target/image
 # Without the path of the source on this machine.
 sed "s|file://$PWD|file:///src|g" manager.cdx.json >target/image/manager.cdx.json
-# cargo-cyclonedx writes one for each workspace member.
-rm manager.cdx.json tools/*/manager.cdx.json
+# cargo-cyclonedx writes one for each workspace member; cargo publishes no crate with an uncommitted file.
+rm manager.cdx.json crates/*/manager.cdx.json tools/*/manager.cdx.json
 echo "target/image/manager.cdx.json"
