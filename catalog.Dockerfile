@@ -5,7 +5,8 @@ FROM --platform=$BUILDPLATFORM ${OPM_IMAGE} AS builder
 ADD catalog /configs
 RUN ["/bin/opm", "serve", "/configs", "--cache-dir=/tmp/cache", "--cache-only"]
 
-FROM ${OPM_IMAGE}
+# buildah 1.28 would use the builder's platform again.
+FROM --platform=$TARGETPLATFORM ${OPM_IMAGE}
 ENTRYPOINT ["/bin/opm"]
 CMD ["serve", "/configs", "--cache-dir=/tmp/cache"]
 COPY --from=builder /configs /configs

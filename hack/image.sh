@@ -105,7 +105,9 @@ multi() {
             --platform "$platforms" --file "$dockerfile" --tag "$image" --push .
     else
         ! "$name" manifest exists "$image" || "$name" manifest rm "$image" >/dev/null
+        # The default of buildah 1.28 is the platform of the image.
         "$name" build $(dated "$name") ${target:+--target $target} ${BUILD_FLAGS:-} \
+            --build-arg "BUILDPLATFORM=linux/$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/')" \
             --platform "$platforms" --file "$dockerfile" --manifest "$image" .
         "$name" manifest push --all ${PUSH_FLAGS:-} "$image" "docker://$image"
     fi

@@ -18,6 +18,10 @@ if [ "${1:-}" = fetch ]; then
     for module in olm opm olm-v1 operator-sdk coredns cert-manager helm metrics-server; do
         hack/build-go.sh "hack/$module" >/dev/null
     done
+    # For platforms.sh.
+    for architecture in amd64 arm64; do
+        GOARCH=$architecture hack/build-go.sh hack/opm >/dev/null
+    done
     for package in $memcached_packages $nginx_packages $redis_packages; do
         hack/e2e/packages.sh "$package" >/dev/null
     done

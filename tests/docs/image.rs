@@ -86,3 +86,19 @@ fn every_image_of_a_release_is_built_and_signed_for_all_platforms() {
         assert!(workflow.contains(&signed), "{signed}");
     }
 }
+
+/// buildah 1.28 resolves both otherwise. `make test-e2e PHASES='two processors'` looks at the images.
+#[test]
+fn the_stages_of_the_catalog_are_of_the_platforms_that_they_name() {
+    let script = fs::read_to_string(root().join("hack/image.sh")).expect("a script");
+    assert!(script.contains("--build-arg \"BUILDPLATFORM=linux/$(uname -m"));
+    for dockerfile in ["catalog.Dockerfile", "packaging/catalog.Dockerfile"] {
+        let text = fs::read_to_string(root().join(dockerfile)).expect("a Dockerfile");
+        let stages: Vec<&str> = text.lines().filter(|it| it.starts_with("FROM ")).collect();
+        let expected = [
+            "FROM --platform=$BUILDPLATFORM ${OPM_IMAGE} AS builder",
+            "FROM --platform=$TARGETPLATFORM ${OPM_IMAGE}",
+        ];
+        assert_eq!(stages, expected, "{dockerfile}");
+    }
+}

@@ -25,6 +25,11 @@ pub(crate) fn images_by_digest_when_asked(node: &Node) {
     assert_eq!(digests, 3, "{images}");
 }
 
+/// An emulator is not needed: no program of the other processor runs.
+pub(crate) fn is_for_two_processors(node: &Node) {
+    node.shell.must("hack/e2e/platforms.sh");
+}
+
 /// Installs from a bundle image, uses, scores, upgrades, removes and installs again.
 pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
     let shell = &node.shell;

@@ -44,6 +44,7 @@ type Phase = fn(&Node);
 /// the product installed.
 const PHASES: &[(&str, Phase)] = &[
     ("digests", bundle::images_by_digest_when_asked),
+    ("two processors", bundle::is_for_two_processors),
     ("community", community::the_proposal_becomes_a_catalog),
     ("one file", plain::installed_from_one_file),
     ("deletion", deletion::in_every_order),
