@@ -2,7 +2,7 @@
 # Builds, pushes and copies images with docker, podman or buildah.
 #
 #   hack/image.sh build IMAGE DOCKERFILE [CONTEXT [TARGET]]   one image, for this machine
-#   hack/image.sh push IMAGE                                  to the registry in its name
+#   hack/image.sh push IMAGE                                  to the registry in its name; an index with all its images
 #   hack/image.sh tag IMAGE OTHER                             another name for an image built here
 #   hack/image.sh multi IMAGE DOCKERFILE PLATFORMS [TARGET]   an image index, pushed
 #   hack/image.sh binary ARCHITECTURE…                        target/image/<arch>/manager
@@ -89,7 +89,11 @@ push() {
     local name
     name=$(tool)
     # shellcheck disable=SC2086
-    "$name" push ${PUSH_FLAGS:-} "$1"
+    if [ "$name" != docker ] && "$name" manifest exists "$1"; then
+        "$name" manifest push --all ${PUSH_FLAGS:-} "$1" "docker://$1"
+    else
+        "$name" push ${PUSH_FLAGS:-} "$1"
+    fi
 }
 
 tag() {
@@ -104,12 +108,13 @@ multi() {
         docker buildx build $(dated docker) ${target:+--target $target} ${BUILD_FLAGS:-} \
             --platform "$platforms" --file "$dockerfile" --tag "$image" --push .
     else
-        ! "$name" manifest exists "$image" || "$name" manifest rm "$image" >/dev/null
+        # What has this name: images would be added to an index, and one image is in the way.
+        { "$name" manifest rm "$image" || "$name" rmi "$image" || true; } >/dev/null 2>&1
         # The default of buildah 1.28 is the platform of the image.
         "$name" build $(dated "$name") ${target:+--target $target} ${BUILD_FLAGS:-} \
             --build-arg "BUILDPLATFORM=linux/$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/')" \
             --platform "$platforms" --file "$dockerfile" --manifest "$image" .
-        "$name" manifest push --all ${PUSH_FLAGS:-} "$image" "docker://$image"
+        push "$image"
     fi
 }
 

@@ -28,13 +28,20 @@ EOF
 buildah build --quiet --platform linux/amd64,linux/arm64 --manifest "$images/opm" "$work" >/dev/null
 buildah manifest push --quiet --all "$images/opm" "docker://$images/opm"
 
+# After an image for this machine only, and twice.
+make bundle-build BUNDLE_IMG="$images/bundle"
+make bundle-buildx BUNDLE_IMG="$images/bundle"
 make bundle-buildx BUNDLE_IMG="$images/bundle"
 BUILD_FLAGS="--build-arg OPM_IMAGE=$images/opm" make catalog-buildx CATALOG_IMG="$images/catalog"
+make catalog-push-following CATALOG_IMG="$images/catalog" CATALOG_FOLLOWING_IMG="$images/catalog:v0"
 
+for image in bundle catalog catalog:v0; do
+    platforms=$(skopeo inspect --raw "docker://$images/$image" | { grep -o '"architecture":"[^"]*"' || true; } | sort | xargs)
+    [ "$platforms" = "architecture:amd64 architecture:arm64" ] || fail "$image is for '$platforms'"
+done
 # e_machine of the ELF header: x86-64 is 62, AArch64 is 183.
 for expected in amd64:62 arm64:183; do
     architecture=${expected%:*}
-    buildah pull --quiet --policy always --arch "$architecture" "docker://$images/bundle" >/dev/null
     container=$(buildah from --pull-always --arch "$architecture" "docker://$images/catalog")
     machine=$(od -An -tu2 -j18 -N2 "$(buildah mount "$container")/bin/opm" | tr -d ' ')
     buildah rm "$container" >/dev/null
