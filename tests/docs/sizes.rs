@@ -41,6 +41,19 @@ fn the_reading_order_is_of_at_most_30_files_and_4000_lines() {
 }
 
 #[test]
+fn the_examples_have_the_lines_that_the_page_says_and_the_smallest_at_most_60() {
+    let page = fs::read_to_string(root().join("docs/new-project.md")).expect("a document");
+    let examples = fs::read_dir(root().join("crates/manager/examples")).expect("a folder");
+    for path in examples.map(|entry| entry.expect("a file").path()) {
+        let text = fs::read_to_string(&path).expect("an example");
+        let (name, lines) = (path.file_name().expect("a name"), text.lines().count());
+        let row = format!("| `{}` | {lines} |", name.to_string_lossy());
+        assert!(page.contains(&row), "docs/new-project.md lacks {row}");
+        assert!(name != "configmap.rs" || lines <= 60, "{row}");
+    }
+}
+
+#[test]
 fn no_file_has_more_than_400_lines_and_no_test_a_name_of_80_characters() {
     let mut git = Command::new("git");
     git.args(["ls-files", "*.rs"]);
