@@ -7,9 +7,14 @@ mod granted;
 #[path = "support/trusted/mod.rs"]
 mod trusted;
 
+use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
-use testkit::audit;
+use devcluster::{AuditEvent, AuditLog};
+use serde_json::Value;
+use testkit::{audit, built, condition};
 
 /// Set by `hack/test.sh` if no test was left out.
 const WHOLE_RUN: &str = "WHOLE_TEST_RUN";
@@ -61,4 +66,66 @@ fn the_managers_used_exactly_the_permissions_that_they_have() {
         "no manager ran before: run the whole of `make test`"
     );
     assert_eq!(granted::used(&requests), granted::granted(granted::CORE));
+}
+
+/// Flux and Helm ask it: once for each combination of conditions and reasons that a manager wrote in a version.
+#[test]
+fn kstatus_says_of_every_written_status_what_its_conditions_say() {
+    let mut states = BTreeMap::new();
+    let mut log = AuditLog::open(&environment().audit_log).expect("an audit log");
+    let take = |event: AuditEvent| {
+        let is_status = event.code == 200 && event.resource.ends_with("/status");
+        if let Some(response) = event.response.filter(|_| is_status) {
+            let object: Value = serde_json::from_str(response.get()).expect("JSON");
+            let conditions = object["status"]["conditions"].as_array().into_iter();
+            let conditions = conditions.flatten();
+            let conditions = conditions
+                .map(|it| [&it["type"], &it["status"], &it["reason"]].map(Value::to_string));
+            let conditions: Vec<_> = conditions.collect();
+            let state = (
+                object["apiVersion"].to_string(),
+                expected_status(&object),
+                conditions,
+            );
+            states.entry(state).or_insert(object);
+        }
+    };
+    let is_managers = |line: &str| line.contains("\"userAgent\":\"quartet-operator/");
+    log.read(is_managers, take).expect("the audit log");
+    let mut flux = Command::new(built("hack/flux").join("flux"));
+    flux.arg("status")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut flux = flux.spawn().expect("flux starts");
+    let mut input = flux.stdin.take().expect("a pipe");
+    let objects: Vec<String> = states.values().map(Value::to_string).collect();
+    input
+        .write_all(objects.join("\n---\n").as_bytes())
+        .expect("read");
+    drop(input);
+    let output = flux.wait_with_output().expect("flux ends");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(said.lines().count(), states.len(), "{said}");
+    for (state, said) in states.keys().zip(said.lines()) {
+        assert_eq!(said.rsplit(' ').next(), Some(state.1), "{state:?}");
+    }
+    println!("kstatus: {} states", states.len());
+    let is_whole = std::env::var_os(WHOLE_RUN).is_some();
+    assert!(!is_whole || states.len() > 15, "{} states", states.len());
+}
+
+/// By docs/gitops.md.
+fn expected_status(object: &Value) -> &'static str {
+    let is = |type_: &str| condition(object, type_).is_some_and(|it| it["status"] == "True");
+    if !object["metadata"]["deletionTimestamp"].is_null() {
+        "Terminating"
+    } else if object["status"]["observedGeneration"] != object["metadata"]["generation"] {
+        "InProgress"
+    } else if is("Ready") {
+        "Current"
+    } else if is("Degraded") {
+        "Failed"
+    } else {
+        "InProgress"
+    }
 }
