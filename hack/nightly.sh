@@ -2,7 +2,8 @@
 # The tests that take too long for every change: the whole fault campaign, upgrades from the previous
 # release, the explorer with many plans, every #[ignore]d exploration, the oldest Kubernetes, fuzzing
 # with many executions, many rolling restarts, attacks on the image's binary, the files and crates of
-# a release, the Dockerfile, the product on a real node. Ends with a table of the stages, like .ci/run.
+# a release, the Dockerfile, clippy on a new project, the product on a real node. Ends with a table of
+# the stages, like .ci/run.
 #
 #     hack/nightly.sh [STAGE…]    these stages only
 #
@@ -15,7 +16,7 @@ BUDGET_MINUTES=${BUDGET_MINUTES:-840}
 ALLOW_SKIP=${ALLOW_SKIP-}
 seed=${NIGHTLY_SEED:-$(date +%s)}
 
-declare -A least=([rollout]=2 [explorations]=3 [image]=5 [faults]=3 [previous]=1 [explore]=0 [mutants]=0 [fuzz]=8 [oldest]=760 [release]=0 [dockerfile]=0 [e2e]=1)
+declare -A least=([rollout]=2 [explorations]=3 [image]=5 [faults]=3 [previous]=1 [explore]=0 [mutants]=0 [fuzz]=8 [oldest]=760 [release]=0 [dockerfile]=0 [project]=0 [e2e]=1)
 stages=("$@")
 for name in "${stages[@]}"; do
     if [ -z "${least[$name]-}" ]; then
@@ -57,5 +58,8 @@ if wanted dockerfile; then
         skip dockerfile "it needs root"
     fi
 fi
+# What is written into an empty folder, with the changes of docs/new-project.md.
+! wanted project || stage project 30 bash -c 'hack/e2e/new-project.sh &&
+    make -C "${CARGO_TARGET_DIR:-target}/new-project/redis-operator" CARGO_TARGET_DIR=../target lint'
 ! wanted e2e || stage_e2e 95
 finish
