@@ -222,6 +222,9 @@ fn default_replicas() -> i32 {
 
 /// Reads an object whose presence has a meaning. Null means an empty one: a server-side apply leaves it
 /// where a manifest has emptied the object.
+///
+/// # Errors
+/// It is neither null nor a `T`.
 pub fn null_as_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
