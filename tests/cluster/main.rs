@@ -6,6 +6,7 @@ mod adoption;
 mod backup;
 mod changes;
 mod cost;
+mod credentials;
 mod definitions;
 mod drift;
 mod elasticweb;

@@ -7,8 +7,8 @@ use testkit::{TestEnv, http};
 
 const AUTHENTICATION: &str = "authentication.k8s.io/v1";
 
-/// Requests a token of the ServiceAccount.
-async fn token(env: &TestEnv, account: &str) -> String {
+/// Creates a ServiceAccount, and requests a token with this `spec`.
+pub(crate) async fn token(env: &TestEnv, account: &str, spec: Value) -> String {
     let metadata = json!({"name": account});
     let object = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata});
     env.apply(&object).await.expect("applied");
@@ -16,7 +16,7 @@ async fn token(env: &TestEnv, account: &str) -> String {
         "/api/v1/namespaces/{}/serviceaccounts/{account}/token",
         env.namespace
     );
-    let request = json!({"apiVersion": AUTHENTICATION, "kind": "TokenRequest", "spec": {}});
+    let request = json!({"apiVersion": AUTHENTICATION, "kind": "TokenRequest", "spec": spec});
     let answer = env.api.create(&path, &request).await.expect("a token");
     answer["status"]["token"]
         .as_str()
@@ -60,7 +60,8 @@ fn get_metrics(address: &str, token: Option<&str>) -> (u16, String) {
 #[tokio::test]
 async fn metrics_are_served_to_authorized_clients_and_no_token_is_logged() {
     let mut env = TestEnv::without_manager("metrics-access").await;
-    let (reader, stranger) = (token(&env, "reader").await, token(&env, "stranger").await);
+    let reader = token(&env, "reader", json!({})).await;
+    let stranger = token(&env, "stranger", json!({})).await;
     allow_reading_metrics(&env, "reader").await;
     env.start_manager(&["--metrics-secure=true", "--log-level=trace"]);
     let address = env.manager().address_of("metrics").await;

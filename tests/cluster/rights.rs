@@ -8,15 +8,10 @@ use serde_json::{Value, json};
 
 use crate::changes;
 use crate::granted::{CORE, METRICS_AUTH, generated, granted, used};
+use crate::metrics::token;
 use testkit::{
     DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, Limit, MEMCACHED, NGINX, RBAC, ROLE, ROLE_BINDING,
     SERVICE, TestEnv, condition,
-};
-
-const ACCOUNT: Kind = Kind {
-    api_version: "v1",
-    kind: "ServiceAccount",
-    plural: "serviceaccounts",
 };
 
 /// Returns the rules that the bundle's ClusterServiceVersion gives the manager, including those for
@@ -29,9 +24,8 @@ fn bundled_rules() -> Vec<Value> {
     rules.cloned().collect()
 }
 
-/// Creates a ServiceAccount with the bundle's rules in the test's namespace, and returns its
-/// kubeconfig.
-async fn service_account(env: &TestEnv) -> PathBuf {
+/// Gives the ServiceAccount `manager` the bundle's rules in the test's namespace.
+pub(crate) async fn allow_manager(env: &TestEnv) {
     let metadata = json!({"name": "manager"});
     let role = json!({
         "apiVersion": RBAC, "kind": ROLE.kind, "metadata": metadata,
@@ -42,20 +36,16 @@ async fn service_account(env: &TestEnv) -> PathBuf {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "manager"},
         "subjects": [{"kind": "ServiceAccount", "name": "manager", "namespace": env.namespace}],
     });
-    let account = json!({"apiVersion": "v1", "kind": ACCOUNT.kind, "metadata": metadata});
-    for object in [role, binding, account] {
+    for object in [role, binding] {
         env.apply(&object).await.expect("applied");
     }
-    let namespace = &env.namespace;
-    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/manager/token");
-    let request =
-        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-    let answer = env.api.create(&path, &request).await;
-    let token = answer.expect("a token")["status"]["token"].clone();
+}
 
+/// Writes a kubeconfig with this user.
+pub(crate) fn kubeconfig_of(env: &TestEnv, user: Value) -> PathBuf {
     let admin = std::fs::read_to_string(env.kubeconfig()).expect("a kubeconfig");
     let mut kubeconfig: Value = serde_saphyr::from_str(&admin).expect("YAML");
-    kubeconfig["users"][0]["user"] = json!({"token": token});
+    kubeconfig["users"][0]["user"] = user;
     let file = std::env::temp_dir().join(format!("{}.kubeconfig", env.namespace));
     std::fs::write(&file, kubeconfig.to_string()).expect("written");
     file
@@ -130,7 +120,9 @@ async fn exercise(env: &TestEnv) {
 #[tokio::test]
 async fn fault_24_and_30_the_manager_has_exactly_the_permissions_that_it_uses() {
     let mut env = TestEnv::without_manager("rights").await;
-    let kubeconfig = service_account(&env).await;
+    allow_manager(&env).await;
+    let token = token(&env, "manager", json!({})).await;
+    let kubeconfig = kubeconfig_of(&env, json!({"token": token}));
     let namespace = format!("--leader-election-namespace={}", env.namespace);
     env.start_manager_as(&kubeconfig, &["--leader-elect", &namespace]);
     exercise(&env).await;
