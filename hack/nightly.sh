@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The tests that take too long for every change: the whole fault campaign, upgrades from the previous
 # release, the explorer with many plans, every #[ignore]d exploration, the oldest Kubernetes, fuzzing
-# with many executions, many rolling restarts, attacks on the image's binary, the files and crates of
-# a release, the Dockerfile, clippy on a new project, the product on a real node. Ends with a table of
-# the stages, like .ci/run.
+# with many executions, many rolling restarts, attacks on the image's binary, the Python client, the
+# files and crates of a release, the Dockerfile, clippy on a new project, the product on a real node.
+# Ends with a table of the stages, like .ci/run.
 #
 #     hack/nightly.sh [STAGE…]    these stages only
 #
@@ -16,7 +16,7 @@ BUDGET_MINUTES=${BUDGET_MINUTES:-840}
 ALLOW_SKIP=${ALLOW_SKIP-}
 seed=${NIGHTLY_SEED:-$(date +%s)}
 
-declare -A least=([rollout]=2 [explorations]=3 [image]=5 [faults]=3 [previous]=1 [explore]=0 [mutants]=0 [fuzz]=8 [oldest]=760 [release]=0 [dockerfile]=0 [project]=0 [e2e]=1)
+declare -A least=([rollout]=2 [explorations]=3 [image]=5 [faults]=3 [previous]=1 [explore]=0 [mutants]=0 [fuzz]=8 [oldest]=760 [python]=1 [release]=0 [dockerfile]=0 [project]=0 [e2e]=1)
 stages=("$@")
 for name in "${stages[@]}"; do
     if [ -z "${least[$name]-}" ]; then
@@ -46,6 +46,13 @@ fi
 ! wanted mutants || stage mutants 300 make mutants SEED="$((seed % 1000000000))"
 ! wanted fuzz || stage fuzz 60 env FUZZ_SEED=$((seed % 2147483647)) make fuzz FUZZ_RUNS=1000000
 ! wanted oldest || stage oldest 60 make test-oldest TESTFLAGS=--no-fail-fast
+if wanted python; then
+    if python3 -m pip --version; then
+        stage python 15 make test TESTFLAGS='--test cluster python -- --ignored'
+    else
+        skip python "it needs python3 with pip"
+    fi
+fi
 # For both processors: the other one's compiler and emulator must be installed.
 if wanted release; then
     stage release 60 make release-dry-run

@@ -29,6 +29,7 @@ mod ownership;
 mod pacing;
 mod pod_failures;
 mod process;
+mod python;
 mod recipes;
 mod rights;
 mod services;
