@@ -256,6 +256,11 @@ test-rollout: ## Run rolling restarts under load, without a failed call; RESTART
 	exec env ROLLING_RESTARTS=$(RESTARTS) $(WITH_CLUSTER) \
 		hack/test.sh --test rollout rolling_restarts -- --nocapture
 
+.PHONY: test-programs
+test-programs: ## Run Flux's controllers and Velero beside the manager, from their modules; TESTFLAGS=flux selects.
+	$(COMPILE_TESTS) --test cluster
+	exec $(WITH_CLUSTER) cargo test --locked --workspace --test cluster programs::$(TESTFLAGS) -- --ignored --nocapture
+
 .PHONY: test-image
 test-image: ## Run the attacks of tests/hostile on the binary of the image, which has another allocator.
 	hack/image.sh binary $(ARCHITECTURE)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The tests that take too long for every change: the whole fault campaign, upgrades from the previous
 # release, the explorer with many plans, every #[ignore]d exploration, the oldest Kubernetes, fuzzing
-# with many executions, many rolling restarts, attacks on the image's binary, the Python client, the
-# files and crates of a release, the Dockerfile, clippy on a new project, the product on a real node.
+# with many executions, many rolling restarts, attacks on the image's binary, Flux, Velero,
+# the Python client, the files and crates of a release, the Dockerfile, clippy on a new project, the product on a real node.
 # Ends with a table of the stages, like .ci/run.
 #
 #     hack/nightly.sh [STAGE…]    these stages only
@@ -16,7 +16,7 @@ BUDGET_MINUTES=${BUDGET_MINUTES:-840}
 ALLOW_SKIP=${ALLOW_SKIP-}
 seed=${NIGHTLY_SEED:-$(date +%s)}
 
-declare -A least=([rollout]=2 [explorations]=3 [image]=5 [faults]=3 [previous]=1 [explore]=0 [mutants]=0 [fuzz]=8 [oldest]=760 [python]=1 [release]=0 [dockerfile]=0 [project]=0 [e2e]=1)
+declare -A least=([rollout]=2 [explorations]=3 [image]=5 [programs]=2 [faults]=3 [previous]=1 [explore]=0 [mutants]=0 [fuzz]=8 [oldest]=760 [python]=1 [release]=0 [dockerfile]=0 [project]=0 [e2e]=1)
 stages=("$@")
 for name in "${stages[@]}"; do
     if [ -z "${least[$name]-}" ]; then
@@ -35,6 +35,7 @@ say "the seed of this run: NIGHTLY_SEED=$seed"
 # In the libraries and the explorer every ignored test is an exploration; elsewhere they are stages.
 ! wanted explorations || stage explorations 60 cargo test --release --locked --workspace --lib --test explorer -- --ignored
 ! wanted image || stage image 30 make test-image
+! wanted programs || stage programs 40 make test-programs
 ! wanted faults || stage faults 60 make test-faults
 ! wanted previous || stage previous 30 make test-previous
 if wanted explore; then

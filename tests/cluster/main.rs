@@ -29,6 +29,7 @@ mod ownership;
 mod pacing;
 mod pod_failures;
 mod process;
+mod programs;
 mod python;
 mod recipes;
 mod rights;
