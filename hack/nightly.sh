@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The tests that take too long for every change: the whole fault campaign, upgrades from the previous
 # release, the explorer with many plans, every #[ignore]d exploration, the oldest Kubernetes, fuzzing
-# with many executions, many rolling restarts, attacks on the image's binary, Flux, Velero,
-# the Python client, the files and crates of a release, the Dockerfile, clippy on a new project, the product on a real node.
-# Ends with a table of the stages, like .ci/run.
+# with many executions, many rolling restarts, attacks on the image's binary, Flux, Velero and the Python
+# client beside the manager, the files and crates of a release, the Dockerfile, clippy on a new project,
+# the product on a real node. Ends with a table of the stages, like .ci/run.
 #
 #     hack/nightly.sh [STAGE…]    these stages only
 #
