@@ -6,6 +6,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::time::sleep;
 
 use crate::clock::Clock;
 use quartet_http::bounded::cut;
@@ -127,7 +128,7 @@ impl Recorder {
 }
 
 /// Creates the Events from `recorded` until all recorders are dropped: one request at a time, and one for
-/// each, so that an overloaded API server receives no more.
+/// each, and none before the `Retry-After` of an overloaded API server ends.
 pub(super) async fn write(mut recorded: Recorded, caller: Caller) {
     while let Some((namespace, name, event)) = recorded.recv().await {
         let at = Location {
@@ -138,6 +139,7 @@ pub(super) async fn write(mut recorded: Recorded, caller: Caller) {
         };
         if let Err(error) = caller.create(at, &event).await {
             tracing::warn!(%error, "an Event was not written");
+            sleep(error.retry_after().unwrap_or_default()).await;
         }
     }
 }

@@ -30,7 +30,8 @@ impl Scene {
         let client = scripted(move |line, body| {
             log.lock().unwrap().push((line, body));
             let code = codes.lock().unwrap().pop_front().unwrap_or(201);
-            let answer = json!({"status": "Failure", "code": code, "message": "scripted"});
+            let details = json!({"retryAfterSeconds": u16::from(code == 429) * 2});
+            let answer = json!({"status": "Failure", "code": code, "message": "scripted", "details": details});
             ready((code, answer))
         });
         let caller = Caller::new(client, Leadership::sole());
@@ -108,6 +109,18 @@ async fn an_event_that_is_not_written_is_not_sent_again() {
         assert_eq!(scene.sent().await.len(), 1, "{code}");
         scene.record("cache", "why");
         assert_eq!(scene.sent().await.len(), 2, "{code}");
+    }
+}
+
+/// Found by `make explore PLAN='Memcached/pause:4/--p/1/write:2:429'`.
+#[tokio::test(start_paused = true)]
+async fn no_event_is_sent_before_the_retry_after_of_another_ends() {
+    let scene = Scene::new(&[429]);
+    scene.record("cache", "one");
+    scene.record("cache", "another");
+    for (seconds, sent) in [(1, 1), (2, 2)] {
+        sleep(Duration::from_secs(seconds)).await;
+        assert_eq!(scene.sent.lock().unwrap().len(), sent);
     }
 }
 
