@@ -1,7 +1,5 @@
-//! Failed writes, terminating children, and pods that do not start: the reported status, and the time
-//! of the retry.
+//! Failed writes and terminating children: the reported status, and the time of the retry.
 
-use quartet_operator::kinds::BRAND;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,10 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{APPLY, FORCE, STATUS, Scenario, refusal, rolled_out, willing};
-use crate::cache::cached::CachedPod;
 use crate::reconcile::Action;
-
-static FINE: AtomicBool = AtomicBool::new(false);
 
 fn spec_changed() -> Value {
     json!({"metadata": {"resourceVersion": "7", "generation": 2}})
@@ -92,27 +87,6 @@ async fn a_failed_request_does_not_end_the_problem_of_the_stored_status() {
     scenario.after_ms(30_000).await.expect_err("tried again");
     assert_eq!(scenario.condition("Degraded").1, "ApplyFailed");
     assert_eq!(scenario.told(), ["ApplyFailed"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_write_that_succeeds_again_is_told() {
-    let scenario = ready_then(|| {
-        if FINE.load(Ordering::Relaxed) {
-            None
-        } else {
-            refusal(503, "busy", "", "")
-        }
-    })
-    .await;
-    scenario.holds(2, spec_changed());
-    scenario.reconcile().await.expect_err("tried again");
-    scenario.after_ms(31_000).await.expect_err("tried again");
-    assert_eq!(scenario.condition("Degraded").0, "True");
-    FINE.store(true, Ordering::Relaxed);
-    scenario.reconcile().await.expect("applied");
-    scenario.after_ms(20_000).await.expect("told");
-    assert_eq!(scenario.condition("Degraded").0, "False");
-    assert_eq!(scenario.told(), ["ApplyFailed", "Recovered"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,44 +197,6 @@ async fn a_failure_before_a_pause_or_an_invalid_spec_does_not_count_after_it() {
         scenario.reconcile().await.expect_err("tried again");
         assert_eq!(scenario.told(), Vec::<String>::new(), "it has just begun");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_pod_that_does_not_start_is_named_and_degrades_after_a_minute() {
-    let scenario = ready_then(|| None).await;
-    let mut incomplete = rolled_out(1);
-    incomplete["status"]["availableReplicas"] = json!(0);
-    // A watch event: the Deployment without available pods, and the pod.
-    scenario.holds(2, spec_changed());
-    scenario.reconcile().await.expect("applied");
-    scenario.deployment_is(9, incomplete);
-    let since = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(50);
-    let pod = json!({
-        "metadata": {"name": "cache-5d4f-x", "namespace": "ns", "uid": "p", "resourceVersion": "10",
-            "labels": {"pod-template-hash": "5d4f"},
-            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "cache-5d4f", "uid": "r", "controller": true}]},
-        "status": {
-            "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": since.to_string()}],
-            "containerStatuses": [{"name": "memcached", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}],
-        },
-    });
-    let pod = CachedPod::decode(&BRAND, &pod).expect("decodes");
-    scenario.children.pods.put_written(pod, 0);
-    scenario.sent();
-    scenario.reconcile().await.expect("reconciled");
-    let next = scenario.after_ms(5_000).await.expect("reconciled");
-    assert!(
-        matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(10)),
-        "{next:?}"
-    );
-    let (status, reason, message) = scenario.condition("Ready");
-    let found = (status.as_str(), reason.as_str());
-    assert_eq!(found, ("False", "ImagePullBackOff"));
-    assert_eq!(
-        message,
-        "1 of 1 pods do not start: pod cache-5d4f-x: container memcached: ImagePullBackOff: no such image"
-    );
-    assert_eq!(scenario.condition("Degraded").0, "False");
 }
 
 #[tokio::test(start_paused = true)]

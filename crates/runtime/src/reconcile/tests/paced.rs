@@ -42,14 +42,6 @@ fn rolled_out_in(replicas: i64, generation: i64) -> Value {
     state
 }
 
-/// As [`of_another_default`], after the apply.
-async fn in_a_paced_rollout() -> Scenario {
-    let scenario = of_another_default().await;
-    scenario.reconcile().await.expect("reconciled");
-    assert!(!another_may_begin(&scenario), "one at a time");
-    scenario
-}
-
 /// Stamps the Deployment as by an earlier paced rollout.
 fn stamp_as_desired(deployment: &mut Value, desired: u64) {
     let mut stamp = stamp_of(deployment);
@@ -150,14 +142,6 @@ async fn a_deployment_that_drifted_waits_too_and_is_not_ready_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_is_given_back_when_the_rollout_is_complete() {
-    let scenario = in_a_paced_rollout().await;
-    scenario.deployment_is(12, rolled_out_in(1, 2));
-    scenario.reconcile().await.expect("reconciled");
-    assert!(another_may_begin(&scenario));
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_unavailable_deployment_of_an_earlier_paced_rollout_takes_no_place() {
     let scenario = of_another_default().await;
     let mut down = rolled_out(1);
@@ -191,7 +175,9 @@ async fn a_rollout_without_an_answer_counts_when_the_cache_shows_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_resource_whose_deployment_is_gone_has_no_place() {
-    let scenario = in_a_paced_rollout().await;
+    let scenario = of_another_default().await;
+    scenario.reconcile().await.expect("reconciled");
+    assert!(!another_may_begin(&scenario), "one at a time");
     let paused = json!({"quartet-operator.example.com/paused": "true"});
     scenario.holds(1, json!({"metadata": {"annotations": paused}}));
     let deployments = scenario.children.store(DEPLOYMENT).expect("a cache");

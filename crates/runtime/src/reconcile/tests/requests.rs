@@ -28,19 +28,6 @@ async fn a_new_resource_costs_one_unforced_apply_and_one_status_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_spec_is_applied_with_force_and_only_onto_the_child_that_is_known() {
-    let scenario = Scenario::new(willing);
-    scenario.reconciles(1, json!({})).await;
-    scenario.sent();
-    let changed = json!({"metadata": {"generation": 2}});
-    scenario.reconciles(2, changed).await;
-    let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
-    assert_eq!(scenario.sent(), [FORCE]);
-    assert_eq!(body["metadata"]["uid"], "child");
-    assert_eq!(body["spec"]["replicas"], 2);
-}
-
-#[tokio::test(start_paused = true)]
 async fn what_the_api_server_makes_of_an_apply_is_not_fought() {
     let scenario = Scenario::new(|line, body| {
         let (code, mut object) = willing(line, body)?;
@@ -181,6 +168,12 @@ async fn fault_48_an_invalid_spec_is_told_and_nothing_is_applied() {
     });
     scenario.holds(-1, json!({}));
     assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
+    let body = scenario.sent.lock().expect("not poisoned")[0].1.to_string();
+    let expected = "spec.size: Invalid value: -1";
+    assert!(
+        body.contains(expected),
+        "of the version that was read: {body}"
+    );
     let sent = scenario.sent();
     assert_eq!(sent[0], STATUS, "{sent:?}");
     assert!(!sent.iter().any(|line| line.contains("deployments")));
@@ -205,12 +198,4 @@ async fn a_spec_that_changes_while_the_status_is_written_is_not_lost() {
     scenario.reconcile().await.expect("reconciled");
     let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
     assert_eq!(body["spec"]["replicas"], 7);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_wrong_is_told_in_the_words_of_the_version_that_was_read() {
-    let scenario = Scenario::new(willing);
-    scenario.reconciles(-1, json!({})).await;
-    let body = scenario.sent.lock().expect("not poisoned")[0].1.to_string();
-    assert!(body.contains("spec.size: Invalid value: -1"), "{body}");
 }
