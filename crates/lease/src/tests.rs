@@ -30,7 +30,6 @@ fn paused_clock() -> Moment {
 /// Behavior of the API server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Behavior {
-    Healthy,
     /// It accepts writes and sends no response.
     NoResponse,
     /// It rejects all requests.
@@ -231,19 +230,6 @@ async fn the_fence_is_shut_by_the_clock_also_while_the_election_stands_still() {
     assert_eq!(fence.time_left(), None);
     fence.set(None);
     assert_eq!(fence.time_left(), None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_outage_shorter_than_the_renew_deadline_is_survived() {
-    let server = Shared::default();
-    let leader = start(&server, "one");
-    leader.leads().await;
-    server.lock().unwrap().behavior = Some(Behavior::NoResponse);
-    sleep(Duration::from_secs(6)).await;
-    server.lock().unwrap().behavior = Some(Behavior::Healthy);
-    sleep(Duration::from_secs(60)).await;
-    assert!(leader.leadership.time_left().is_some());
-    assert_eq!(holder(&server), "one");
 }
 
 #[test]

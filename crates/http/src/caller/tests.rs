@@ -81,30 +81,6 @@ async fn without_leave_no_write_is_sent_and_reads_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn during_a_stop_a_running_request_ends_and_none_begins() {
-    let mut scene = scene(LONG);
-    let stopping = CancellationToken::new();
-    let caller = scene.caller.until(stopping.clone());
-    let mut running = Box::pin(caller.get(AT));
-    while scene.came.load(Ordering::Relaxed) == 0 {
-        assert!(running.as_mut().now_or_never().is_none());
-        tokio::task::yield_now().await;
-    }
-    stopping.cancel();
-    scene.answer.take().unwrap().send(()).unwrap();
-    running.await.unwrap();
-    for ended in [
-        caller.get(AT).await,
-        caller.create(AT, &json!({})).await,
-        caller.delete(AT, "uid", 1).await,
-    ] {
-        let error = ended.unwrap_err();
-        assert!(error.is_fenced(), "{error}");
-    }
-    assert_eq!(scene.came.load(Ordering::Relaxed), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_write_goes_on_no_longer_than_the_time_that_was_left_when_it_began() {
     for (left, took) in [(3, 3), (60, 10)] {
         let scene = scene(Some(Duration::from_secs(left)));

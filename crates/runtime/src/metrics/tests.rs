@@ -43,35 +43,6 @@ fn every_series_of_a_controller_is_there_from_its_start() {
     }
 }
 
-#[test]
-fn panics_and_timeouts_count_as_errors_too() {
-    let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry, "quartet_operator");
-    let all = [
-        ReconcileResult::Success,
-        ReconcileResult::RequeueAfter,
-        ReconcileResult::Error,
-        ReconcileResult::Panic,
-        ReconcileResult::Timeout,
-    ];
-    for result in all {
-        metrics.reconcile_ended("nginx", result, Duration::from_millis(30));
-    }
-    let text = scrape(&registry);
-    for line in [
-        "controller_runtime_reconcile_total{controller=\"nginx\",result=\"success\"} 1",
-        "controller_runtime_reconcile_total{controller=\"nginx\",result=\"requeue_after\"} 1",
-        "controller_runtime_reconcile_total{controller=\"nginx\",result=\"error\"} 3",
-        "controller_runtime_reconcile_errors_total{controller=\"nginx\"} 3",
-        "controller_runtime_reconcile_panics_total{controller=\"nginx\"} 1",
-        "controller_runtime_reconcile_timeouts_total{controller=\"nginx\"} 1",
-        "controller_runtime_reconcile_time_seconds_bucket{le=\"0.025\",controller=\"nginx\"} 0",
-        "controller_runtime_reconcile_time_seconds_bucket{le=\"0.05\",controller=\"nginx\"} 5",
-    ] {
-        assert_has(&text, line);
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_scrape_shows_the_queue_as_it_is_at_that_moment() {
     let mut registry = Registry::default();

@@ -38,8 +38,6 @@ enum Step {
     Panic,
     /// Never returns.
     Hang,
-    /// A write was rejected by the fence.
-    Fenced,
 }
 
 /// Workers on one queue, with scripted reconciles.
@@ -145,11 +143,6 @@ async fn go(step: Step) -> Result<Action, Failure> {
         // As `panic!`, without its message on standard error.
         Step::Panic => std::panic::resume_unwind(Box::new("a reconcile's panic")),
         Step::Hang => pending().await,
-        Step::Fenced => Err(RequestError {
-            action: "apply deployments ns/a".to_owned(),
-            cause: Cause::Fenced,
-        }
-        .into()),
     }
 }
 

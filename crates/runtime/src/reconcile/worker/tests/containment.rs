@@ -25,6 +25,8 @@ async fn a_panic_counts_and_backs_that_object_off_while_others_go_on() {
     }
     let found = (workers.results("error"), workers.results("success"));
     assert_eq!(found, (5, 3));
+    let durations = "controller_runtime_reconcile_time_seconds_count";
+    assert_eq!(workers.metric(durations, ""), 8);
     let found = workers.active();
     assert_eq!(found, 0, "a worker that caught a panic is free again");
     assert_eq!(workers.tasks.len(), 1);

@@ -39,19 +39,6 @@ async fn a_stop_lets_each_worker_finish_what_it_is_at_and_begin_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_ends_every_worker_that_waits_for_a_key() {
-    let mut workers = Workers::start(3, |_, _| Step::Rest);
-    workers.until(Duration::from_secs(1)).await;
-    workers.stopping.cancel();
-    workers.add("late");
-    while let Some(ended) = workers.tasks.join_next().await {
-        ended.unwrap().unwrap();
-    }
-    assert_eq!(workers.began.elapsed(), Duration::from_secs(1));
-    assert!(workers.starts("late").is_empty());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_hundred_objects_of_which_a_third_fails_and_a_third_panics_all_settle() {
     let workers = Workers::start(5, |name, turn| {
         let number: usize = name.parse().unwrap();
@@ -73,19 +60,6 @@ async fn a_hundred_objects_of_which_a_third_fails_and_a_third_panics_all_settle(
     }
     assert_eq!(turns, HashMap::from([(1, 34), (4, 66)]));
     assert!(workers.queue.is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_worker_that_may_not_write_any_more_ends_and_nobody_tries_again() {
-    let mut workers = Workers::start(2, |name, _| match name {
-        "late" => Step::Fenced,
-        _ => Step::Rest,
-    });
-    workers.add("late");
-    let ended = workers.tasks.join_next().await.unwrap();
-    assert_eq!(ended.unwrap(), Err(Fenced));
-    workers.until(Duration::from_secs(60)).await;
-    assert_eq!(workers.starts("late"), [0]);
 }
 
 #[tokio::test(start_paused = true)]
