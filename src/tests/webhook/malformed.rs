@@ -2,6 +2,8 @@
 //! other clients do not notice.
 
 use super::*;
+use quartet_http::server::HANDSHAKE;
+use quartet_webhook::limits::WEBHOOKS;
 
 /// Much longer than a call takes on a busy machine; a hang takes longer.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -140,26 +142,6 @@ async fn other_paths_and_methods_are_rejected_by_their_codes() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_of_ours_is_hung_up_on() {
-    let server = Server::start().await;
-    let long = "x".repeat(200_000);
-    let long_header = format!("POST /convert HTTP/1.1\r\nx: {long}\r\n\r\n");
-    let requests: [&[u8]; 5] = [
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"\x16\x03\x01\x00\x05hello",
-        b"GET\r\n\r\n",
-        b"POST /convert HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
-        long_header.as_bytes(),
-    ];
-    for request in requests {
-        // hyper responds to some of them: 400, 431.
-        if let Ok(reply) = exchange(&server, request).await {
-            assert!((400..500).contains(&reply.code), "{reply:?}");
-        }
-    }
-}
-
-#[tokio::test]
 async fn http_2_old_tls_and_no_tls_are_rejected_in_the_handshake() {
     let server = Server::start_with(TlsVersion::Tls13, 0).await;
     let mut http_2 = server.tls.clone();
@@ -184,4 +166,20 @@ async fn http_2_old_tls_and_no_tls_are_rejected_in_the_handshake() {
         }
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_never_says_anything_is_hung_up_on() {
+    let server = Server::start().await;
+    let began = tokio::time::Instant::now();
+    let mut silent = TcpStream::connect(server.address).await.unwrap();
+    assert_eq!(silent.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+    let waited = began.elapsed();
+    assert!(waited >= HANDSHAKE && waited < WEBHOOKS.idle, "{waited:?}");
+    // A Go client closes a connection that it does not use after 90 s.
+    let began = tokio::time::Instant::now();
+    let mut unused = server.connect().await;
+    let mut rest = Vec::new();
+    let _ = unused.stream.read_to_end(&mut rest).await;
+    assert!(began.elapsed() >= WEBHOOKS.idle);
 }

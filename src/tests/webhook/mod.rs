@@ -5,7 +5,6 @@ mod annotation;
 mod conversion;
 mod malformed;
 mod rules;
-mod stopping;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,18 +20,11 @@ use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::tests::workload::kinds;
 use quartet_webhook::{Handlers, Metrics, Stopping, TlsVersion, serve};
-
-const STOPPING: Stopping = Stopping {
-    grace: Duration::from_millis(600),
-    drain: Duration::from_secs(5),
-};
 
 /// Returns its only certificate.
 #[derive(Debug)]
@@ -49,8 +41,6 @@ struct Server {
     address: SocketAddr,
     registry: Registry,
     tls: ClientConfig,
-    stop: Arc<Notify>,
-    running: JoinHandle<std::io::Result<()>>,
 }
 
 impl Server {
@@ -80,17 +70,13 @@ impl Server {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry, "quartet_operator");
         let handlers = Handlers::new(&kinds(), max_replicas, &metrics);
-        let stop = Arc::new(Notify::new());
-        let stopped = Arc::clone(&stop);
-        let shutdown = async move { stopped.notified().await };
-        let serving = serve(listener, resolver, minimum, handlers, STOPPING, shutdown);
-        let running = tokio::spawn(serving);
+        let (grace, drain) = (Duration::ZERO, Duration::ZERO);
+        let (stopping, stop) = (Stopping { grace, drain }, std::future::pending());
+        tokio::spawn(serve(listener, resolver, minimum, handlers, stopping, stop));
         Self {
             address,
             registry,
             tls,
-            stop,
-            running,
         }
     }
 
@@ -182,12 +168,6 @@ impl Client {
             () = write => unreachable!(),
             reply = read_reply(&mut from) => reply,
         }
-    }
-
-    /// Writes without reading a response.
-    async fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        self.stream.write_all(bytes).await?;
-        self.stream.flush().await
     }
 }
 
