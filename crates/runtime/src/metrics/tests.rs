@@ -36,6 +36,8 @@ fn every_series_of_a_controller_is_there_from_its_start() {
         "controller_runtime_max_concurrent_reconciles{controller=\"memcached\"} 5",
         "controller_runtime_active_workers{controller=\"memcached\"} 0",
         "controller_runtime_reconcile_time_seconds_bucket{le=\"0.005\",controller=\"memcached\"} 0",
+        "controller_runtime_reconcile_time_seconds_bucket{le=\"0.025\",controller=\"memcached\"} 0",
+        "controller_runtime_reconcile_time_seconds_bucket{le=\"0.05\",controller=\"memcached\"} 0",
         "controller_runtime_reconcile_time_seconds_bucket{le=\"60.0\",controller=\"memcached\"} 0",
         "controller_runtime_reconcile_time_seconds_count{controller=\"memcached\"} 0",
     ] {
