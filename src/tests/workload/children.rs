@@ -127,14 +127,6 @@ fn the_operand_image_comes_from_the_settings_unless_the_spec_names_one() {
 }
 
 #[test]
-fn owner_references_carry_the_api_version_that_the_resource_says_is_served() {
-    let mut resource = resource(&Memcached, json!({}));
-    resource.api_version = "cache.example.com/v1alpha1".to_owned();
-    let owners = deployment(&Memcached, &resource)["metadata"]["ownerReferences"].clone();
-    assert_eq!(owners[0]["apiVersion"], "cache.example.com/v1alpha1");
-}
-
-#[test]
 fn the_limit_on_replicas_is_inclusive_and_zero_lifts_it() {
     let over = "the spec asks for 6 pods, over the limit of 5 (--max-replicas)";
     for (replicas, max_replicas, refused) in [

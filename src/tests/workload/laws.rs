@@ -87,11 +87,6 @@ proptest! {
     }
 
     #[test]
-    fn a_valid_resource_has_children((operator, resource) in valid_resource()) {
-        prop_assert_eq!(desired(operator, &resource).err(), None);
-    }
-
-    #[test]
     fn pods_are_selected_by_their_own_instance_and_watched((operator, resource) in valid_resource()) {
         let children = children(operator, &resource);
         let deployment = workload(&children);

@@ -44,26 +44,6 @@ fn a_resource_at_rest_is_ready() {
 }
 
 #[test]
-fn a_resource_scaled_to_zero_is_ready() {
-    let status = status(&Memcached, &memcached(0), &at_rest(0));
-    assert_eq!(all(&status), READY);
-    assert_eq!((status.replicas, status.nodes.len()), (Some(0), 0));
-}
-
-#[test]
-fn before_anything_is_observed_a_resource_is_on_its_way() {
-    let status = status(&Memcached, &memcached(1), &Observed::default());
-    let expected = [
-        ("False", "RollingOut"),
-        ("False", "RollingOut"),
-        ("True", "RollingOut"),
-        ("False", "AsExpected"),
-    ];
-    assert_eq!(all(&status), expected);
-    assert_eq!((status.replicas, status.ready_replicas), (Some(0), Some(0)));
-}
-
-#[test]
 fn a_rollout_is_not_ready_until_the_last_old_pod_is_gone() {
     for change in [
         (|deployment| deployment.observed_generation = 0) as fn(&mut ObservedWorkload),
@@ -97,17 +77,6 @@ fn a_deployment_of_another_size_than_the_spec_asks_for_is_not_ready() {
     let status = status(&Memcached, &memcached(5), &at_rest(3));
     assert_eq!(told(&status, "Ready"), ("False", "RollingOut"));
     assert_eq!(told(&status, "Progressing"), ("True", "RollingOut"));
-}
-
-#[test]
-fn a_resource_that_asks_for_a_service_is_not_ready_without_it() {
-    let resource = resource(&ElasticWeb, elastic_web(json!(3), 1));
-    let mut observed = at_rest(3);
-    let complete = status(&ElasticWeb, &resource, &observed);
-    assert_eq!(told(&complete, "Ready").0, "True");
-    observed.others = Vec::new();
-    let incomplete = status(&ElasticWeb, &resource, &observed);
-    assert_eq!(told(&incomplete, "Ready").0, "False");
 }
 
 #[test]
@@ -156,7 +125,7 @@ fn pods_that_cannot_be_made_for_another_reason_are_a_replica_failure() {
 }
 
 #[test]
-fn a_problem_of_the_service_leaves_the_pods_available() {
+fn fault_13_a_taken_node_port_is_told_and_leaves_the_pods_available() {
     let resource = resource(&ElasticWeb, elastic_web(json!(3), 1));
     let observed = Observed {
         others: Vec::new(),
@@ -171,6 +140,7 @@ fn a_problem_of_the_service_leaves_the_pods_available() {
         ("True", "NodePortUnavailable"),
     ];
     assert_eq!(all(&status), expected);
+    assert_eq!(condition(&status, "Ready").message, "30003 is taken");
 }
 
 #[test]

@@ -4,37 +4,17 @@ use super::*;
 use quartet_workload::OperandImage;
 
 #[test]
-fn fault_06_ports_speak_tcp() {
-    let resource = resource(&ElasticWeb, elastic_web(json!(1), 1));
-    assert_eq!(
-        container(&deployment(&ElasticWeb, &resource))["ports"],
-        json!([{ "name": "http", "containerPort": 80, "protocol": "TCP" }])
-    );
-    assert_eq!(
-        service(&ElasticWeb, &resource)["spec"]["ports"],
-        json!([{ "name": "http", "protocol": "TCP", "port": 8080, "targetPort": "http", "nodePort": 30003 }])
-    );
-}
-
-#[test]
-fn fault_08_the_service_is_asked_for_at_every_pass() {
-    // The function has no observed state as input, so it cannot depend on whether the Deployment
-    // exists.
-    let resource = resource(&ElasticWeb, elastic_web(json!(1), 1));
-    let first = children(&ElasticWeb, &resource);
-    assert_eq!(first.len(), 2);
-    assert_eq!(first, children(&ElasticWeb, &resource));
-}
-
-#[test]
-fn fault_09_image_and_ports_reach_the_children() {
+fn fault_09_and_15_image_ports_and_resources_reach_the_children() {
     let mut spec = elastic_web(json!(1), 1);
     spec["image"] = json!("example.com/site:8");
     spec["containerPort"] = json!(3000);
+    let resources = json!({ "requests": { "cpu": "1", "memory": "1Gi" } });
+    spec["resources"] = resources.clone();
     spec["service"]["nodePort"] = json!(30004);
     let container = contained(&ElasticWeb, spec.clone());
     assert_eq!(container["image"], "example.com/site:8");
     assert_eq!(container["ports"][0]["containerPort"], 3000);
+    assert_eq!(container["resources"], resources);
     let service = service(&ElasticWeb, &resource(&ElasticWeb, spec));
     assert_eq!(service["spec"]["ports"][0]["nodePort"], 30004);
 }
@@ -51,34 +31,16 @@ fn fault_14_what_the_api_server_allocates_for_a_service_is_left_to_it() {
 }
 
 #[test]
-fn fault_15_container_port_and_resources_are_the_users_to_set() {
-    let mut spec = elastic_web(json!(1), 1);
-    let resources = json!({ "requests": { "cpu": "1", "memory": "1Gi" } });
-    spec["containerPort"] = json!(3000);
-    spec["resources"] = resources.clone();
-    let container = contained(&ElasticWeb, spec);
-    assert_eq!(container["ports"][0]["containerPort"], 3000);
-    assert_eq!(container["resources"], resources);
-}
-
-#[test]
-fn fault_20_default_images_are_tagged() {
-    for operator in [&Memcached as &dyn Operator, &Nginx, &HelloWorld] {
-        let container = contained(operator, json!({}));
-        let image = container["image"].as_str().expect("a text");
-        let (_, tag) = image.rsplit_once(':').expect("a tag");
-        assert!(!tag.contains('/') && tag != "latest", "{image}");
-    }
-}
-
-#[test]
-fn fault_26_pods_run_without_root_by_default() {
+fn fault_20_and_26_default_images_are_tagged_and_pods_run_without_root() {
     for operator in [&Memcached as &dyn Operator, &Nginx, &HelloWorld] {
         let deployment = deployed(operator, json!({}));
         let pod = &deployment["spec"]["template"]["spec"]["securityContext"];
         assert_eq!(pod["runAsNonRoot"], true);
         assert!(pod["runAsUser"].as_i64().is_some_and(|user| user > 0));
         let container = container(&deployment);
+        let image = container["image"].as_str().expect("a text");
+        let (_, tag) = image.rsplit_once(':').expect("a tag");
+        assert!(!tag.contains('/') && tag != "latest", "{image}");
         let port = container["ports"][0]["containerPort"].as_i64();
         assert!(port.is_some_and(|port| port >= 1024));
         let context = &container["securityContext"];
@@ -109,15 +71,6 @@ fn fault_32_no_image_reference_is_taken_apart() {
         let container = contained(&Memcached, json!({ "image": image }));
         assert_eq!(container["image"], image);
     }
-}
-
-#[test]
-fn fault_38_image_and_port_of_memcached_reach_the_deployment() {
-    let spec = json!({ "image": "example.com/memcached:2", "port": 11212 });
-    let container = contained(&Memcached, spec);
-    assert_eq!(container["image"], "example.com/memcached:2");
-    assert_eq!(container["ports"][0]["containerPort"], 11212);
-    assert_eq!(container["args"][3], "11212");
 }
 
 #[test]

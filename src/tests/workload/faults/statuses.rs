@@ -13,28 +13,6 @@ fn fault_10_a_status_is_refreshed_when_the_children_are_already_as_wanted() {
 }
 
 #[test]
-fn fault_12_real_qps_is_that_of_ready_pods() {
-    let resource = resource(&ElasticWeb, elastic_web(json!(8000), 800));
-    let found = status(&ElasticWeb, &resource, &nine_of_ten_ready()).real_qps;
-    assert_eq!(found, Some(7200));
-}
-
-#[test]
-fn fault_13_a_taken_node_port_is_told_as_such() {
-    let resource = resource(&ElasticWeb, elastic_web(json!(1), 1));
-    let message =
-        "spec.ports[0].nodePort: Invalid value: 30003: provided port is already allocated";
-    let observed = Observed {
-        problem: Some(Problem::new(Reason::NodePortUnavailable, message)),
-        others: Vec::new(),
-        ..at_rest(1)
-    };
-    let status = status(&ElasticWeb, &resource, &observed);
-    assert_eq!(told(&status, "Degraded"), ("True", "NodePortUnavailable"));
-    assert_eq!(condition(&status, "Ready").message, message);
-}
-
-#[test]
 fn fault_21_pod_names_are_sorted_and_capped_so_that_a_status_does_not_flap() {
     let resource = resource(&HelloWorld, json!({ "replicas": 2 }));
     let mut observed = at_rest(2);
@@ -46,30 +24,28 @@ fn fault_21_pod_names_are_sorted_and_capped_so_that_a_status_does_not_flap() {
 }
 
 #[test]
-fn fault_35_nothing_is_degraded_where_nothing_is_wrong() {
-    for operator in OPERATORS {
-        let resource = resource(*operator, one_pod(*operator));
-        let status = status(*operator, &resource, &at_rest(1));
-        assert_eq!(told(&status, "Degraded"), ("False", "AsExpected"));
-    }
-}
-
-#[test]
 fn fault_36_a_resource_just_created_is_not_available() {
     for operator in OPERATORS {
         let resource = resource(*operator, one_pod(*operator));
         // Applied, but not yet observed by the Deployment controller.
-        let mut observed = at_rest(1);
-        observed.pods = Vec::new();
-        observed.workload = Some(ObservedWorkload {
+        let mut applied = at_rest(1);
+        applied.pods = Vec::new();
+        applied.workload = Some(ObservedWorkload {
             generation: 1,
             desired: 1,
             ..Default::default()
         });
-        let status = status(*operator, &resource, &observed);
-        assert_eq!(told(&status, "Available").0, "False");
-        assert_eq!(told(&status, "Ready"), ("False", "RollingOut"));
-        assert_eq!(told(&status, "Progressing"), ("True", "RollingOut"));
+        for (observed, reason) in [
+            (Observed::default(), "RollingOut"),
+            (applied, "MinimumReplicasUnavailable"),
+        ] {
+            let status = status(*operator, &resource, &observed);
+            assert_eq!(told(&status, "Available"), ("False", reason));
+            assert_eq!(told(&status, "Ready"), ("False", "RollingOut"));
+            assert_eq!(told(&status, "Progressing"), ("True", "RollingOut"));
+            assert_eq!(told(&status, "Degraded"), ("False", "AsExpected"));
+            assert_eq!((status.replicas, status.ready_replicas), (Some(0), Some(0)));
+        }
     }
 }
 
@@ -90,7 +66,7 @@ fn fault_42_a_name_that_is_anothers_is_told() {
 }
 
 #[test]
-fn fault_47_every_status_has_its_generation_and_four_conditions() {
+fn fault_35_and_47_a_status_has_its_generation_and_conditions_that_are_right() {
     for operator in OPERATORS {
         let mut resource = resource(*operator, one_pod(*operator));
         resource.generation = 7;
@@ -100,5 +76,6 @@ fn fault_47_every_status_has_its_generation_and_four_conditions() {
         let types: Vec<_> = told.iter().take(4).map(|it| &*it.type_).collect();
         assert_eq!(types, ["Ready", "Available", "Progressing", "Degraded"]);
         assert!(told.iter().all(|it| it.observed_generation == Some(7)));
+        assert_eq!(self::told(&status, "Degraded"), ("False", "AsExpected"));
     }
 }
