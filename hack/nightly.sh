@@ -33,7 +33,10 @@ wanted() { [ ${#stages[@]} = 0 ] || case " ${stages[*]} " in *" $1 "*) true ;; *
 say "the seed of this run: NIGHTLY_SEED=$seed"
 ! wanted rollout || stage rollout 15 make test-rollout RESTARTS=100
 # In the libraries and the explorer every ignored test is an exploration; elsewhere they are stages.
-! wanted explorations || stage explorations 60 cargo test --release --locked --workspace --lib --test explorer -- --ignored
+if wanted explorations; then
+    stage explorations 60 cargo test --release --locked --workspace --lib --test explorer -- --ignored
+    stage explorations 20 make test TESTFLAGS='--test versions every_sequence -- --ignored'
+fi
 ! wanted image || stage image 30 make test-image
 ! wanted programs || stage programs 40 make test-programs
 ! wanted faults || stage faults 60 make test-faults

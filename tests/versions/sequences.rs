@@ -1,5 +1,5 @@
-//! Random sequences of server-side applies, by two field managers and in both versions: the object has the
-//! fields that their last manifests name, and no others.
+//! Sequences of server-side applies, by two field managers and in both versions: the object has the fields
+//! that their last manifests name, and no others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::shared::BOTH_VERSIONS;
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const NAMESPACE: &str = "sequences";
-const SEQUENCES: u64 = 120;
+const SEQUENCES: u64 = 300;
 const LONGEST: usize = 4;
 
 /// Each field, with the values that a manifest may have. The first [`IN_BOTH`] are fields of both versions.
@@ -134,23 +134,70 @@ impl Model {
     }
 }
 
-/// Applies one sequence, and writes a label in the original version after the first apply.
-async fn check(env: &TestEnv, seed: u64) {
+struct Step {
+    manager: &'static str,
+    force: bool,
+    version: &'static Version,
+    manifest: Manifest,
+}
+
+/// Two to [`LONGEST`] applies.
+fn random_steps(seed: u64) -> Vec<Step> {
     let mut random = fastrand::Rng::with_seed(seed);
-    let (mut model, mut said) = (Model::default(), format!("seed {seed}"));
-    let (name, mut labels) = (format!("s{seed}"), json!({}));
-    let of = |version: &Version| path(MEMCACHED, version, NAMESPACE, &name);
-    for step in 0..random.usize(2..=LONGEST) {
+    let steps = 0..random.usize(2..=LONGEST);
+    let step = |_| {
         let (manager, force) = (random.choice(["a", "b"]).expect("one"), random.bool());
         let (version, fields) = match random.usize(0..3) {
             0 => (&MEMCACHED.spoke, IN_BOTH),
             _ => (&MEMCACHED.hub, FIELDS.len()),
         };
         let named = (0..fields).filter(|_| random.bool()).collect::<Vec<_>>();
-        let manifest: Manifest = named
-            .into_iter()
-            .map(|field| (field, random.usize(0..FIELDS[field].len())))
-            .collect();
+        let manifest = named.into_iter();
+        let manifest = manifest.map(|field| (field, random.usize(0..FIELDS[field].len())));
+        Step {
+            manager,
+            force,
+            version,
+            manifest: manifest.collect(),
+        }
+    };
+    steps.map(step).collect()
+}
+
+/// Every apply of a label, an annotation and a field of the new version, each named or not.
+fn every_step(managers: &[&'static str], value: usize) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for number in 0..16 * managers.len() {
+        let is = |bit: usize| number & bit != 0;
+        for (version, fields) in [(&MEMCACHED.spoke, IN_BOTH), (&MEMCACHED.hub, IN_BOTH + 1)] {
+            if fields == IN_BOTH && is(4) {
+                continue;
+            }
+            let named = (0..fields).filter(|field| is(1 << field));
+            steps.push(Step {
+                manager: managers[number / 16],
+                force: is(8),
+                version,
+                manifest: named
+                    .map(|field| (field, value % FIELDS[field].len()))
+                    .collect(),
+            });
+        }
+    }
+    steps
+}
+
+/// Applies one sequence, and writes a label in the original version after the first apply.
+async fn check(env: &TestEnv, name: String, steps: Vec<&Step>) {
+    let (mut model, mut said, mut labels) = (Model::default(), name.clone(), json!({}));
+    let of = |version: &Version| path(MEMCACHED, version, NAMESPACE, &name);
+    for (index, step) in steps.into_iter().enumerate() {
+        let Step {
+            manager,
+            force,
+            version,
+            ref manifest,
+        } = *step;
         let body = with_fields(
             bare(version, &name),
             manifest.iter().map(|(field, value)| (*field, *value)),
@@ -158,12 +205,12 @@ async fn check(env: &TestEnv, seed: u64) {
         said += &format!("\n{manager} force={force}: {body}");
         let target = format!("{}?fieldManager={manager}&force={force}", of(version));
         let answer = env.apply(&target, &body).await;
-        if model.apply(manager, &manifest, force) {
+        if model.apply(manager, manifest, force) {
             _ = answer.unwrap_or_else(|error| panic!("{said}: {error:?}"))
         } else {
             assert_eq!(answer.expect_err(&said).code, 409, "{said}")
         }
-        if step == 0 {
+        if index == 0 {
             labels = json!({"seen": "yes"});
             let label = json!({"metadata": {"labels": labels}});
             env.merge(&of(&MEMCACHED.spoke), label)
@@ -193,12 +240,41 @@ async fn check(env: &TestEnv, seed: u64) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn after_any_sequence_of_applies_the_object_has_the_fields_that_its_managers_name() {
+async fn check_all(sequences: Vec<(String, Vec<&Step>)>) {
     let env = BOTH_VERSIONS.test_env().await;
     env.create_namespace(NAMESPACE).await;
-    let first = std::env::var("SEED").map_or(0, |seed| seed.parse().expect("a number"));
-    for seeds in (first..first + SEQUENCES).collect::<Vec<_>>().chunks(8) {
-        join_all(seeds.iter().map(|seed| check(&env, *seed))).await;
+    let mut sequences = sequences.into_iter();
+    loop {
+        let some: Vec<_> = sequences.by_ref().take(8).collect();
+        if some.is_empty() {
+            return;
+        }
+        join_all(
+            some.into_iter()
+                .map(|(name, steps)| check(&env, name, steps)),
+        )
+        .await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn after_any_sequence_of_applies_the_object_has_the_fields_that_its_managers_name() {
+    let first = std::env::var("SEED").map_or(0, |seed| seed.parse().expect("a number"));
+    let all = (first..first + SEQUENCES).map(|seed| (seed, random_steps(seed)));
+    let all: Vec<_> = all.collect();
+    let sequences = all
+        .iter()
+        .map(|(seed, steps)| (format!("s{seed}"), steps.iter().collect()));
+    check_all(sequences.collect()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "takes minutes: make test-nightly"]
+async fn after_every_sequence_of_two_applies_too() {
+    let (ones, others) = (every_step(&["a"], 0), every_step(&["a", "b"], 1));
+    let pairs = (0..ones.len() * others.len()).map(|number| {
+        let pair = [&ones[number / others.len()], &others[number % others.len()]];
+        (format!("pair{number}"), pair.to_vec())
+    });
+    check_all(pairs.collect()).await;
 }
