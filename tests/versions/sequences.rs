@@ -12,7 +12,6 @@ use crate::environment::{TestEnv, object, path};
 use crate::shared::BOTH_VERSIONS;
 
 const MEMCACHED: &Kind = &memcached::KIND;
-const NAMESPACE: &str = "sequences";
 const SEQUENCES: u64 = 300;
 const LONGEST: usize = 4;
 
@@ -188,9 +187,9 @@ fn every_step(managers: &[&'static str], value: usize) -> Vec<Step> {
 }
 
 /// Applies one sequence, and writes a label in the original version after the first apply.
-async fn check(env: &TestEnv, name: String, steps: Vec<&Step>) {
+async fn check(env: &TestEnv, namespace: &str, name: String, steps: Vec<&Step>) {
     let (mut model, mut said, mut labels) = (Model::default(), name.clone(), json!({}));
-    let of = |version: &Version| path(MEMCACHED, version, NAMESPACE, &name);
+    let of = |version: &Version| path(MEMCACHED, version, namespace, &name);
     for (index, step) in steps.into_iter().enumerate() {
         let Step {
             manager,
@@ -240,9 +239,9 @@ async fn check(env: &TestEnv, name: String, steps: Vec<&Step>) {
     }
 }
 
-async fn check_all(sequences: Vec<(String, Vec<&Step>)>) {
+async fn check_all(namespace: &str, sequences: Vec<(String, Vec<&Step>)>) {
     let env = BOTH_VERSIONS.test_env().await;
-    env.create_namespace(NAMESPACE).await;
+    env.create_namespace(namespace).await;
     let mut sequences = sequences.into_iter();
     loop {
         let some: Vec<_> = sequences.by_ref().take(8).collect();
@@ -251,7 +250,7 @@ async fn check_all(sequences: Vec<(String, Vec<&Step>)>) {
         }
         join_all(
             some.into_iter()
-                .map(|(name, steps)| check(&env, name, steps)),
+                .map(|(name, steps)| check(&env, namespace, name, steps)),
         )
         .await;
     }
@@ -265,7 +264,7 @@ async fn after_any_sequence_of_applies_the_object_has_the_fields_that_its_manage
     let sequences = all
         .iter()
         .map(|(seed, steps)| (format!("s{seed}"), steps.iter().collect()));
-    check_all(sequences.collect()).await;
+    check_all("sequences", sequences.collect()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -276,5 +275,5 @@ async fn after_every_sequence_of_two_applies_too() {
         let pair = [&ones[number / others.len()], &others[number % others.len()]];
         (format!("pair{number}"), pair.to_vec())
     });
-    check_all(pairs.collect()).await;
+    check_all("pairs", pairs.collect()).await;
 }
