@@ -127,7 +127,7 @@ impl Recorder {
     }
 }
 
-/// Creates the Events from `recorded` until all recorders are dropped: one request at a time, and one for
+/// Creates the Events from `recorded` until all recorders are dropped: one request at a time, one for
 /// each, and none before the `Retry-After` of an overloaded API server ends.
 pub(super) async fn write(mut recorded: Recorded, caller: Caller) {
     while let Some((namespace, name, event)) = recorded.recv().await {

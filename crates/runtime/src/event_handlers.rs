@@ -74,7 +74,7 @@ impl EventHandlers {
         }
     }
 
-    /// The state of the reconciles of an owner that exists.
+    /// The state of the reconciles of an owner that exists; nothing would remove that of another one.
     fn state_of(
         &self,
         child: &CachedChild,

@@ -121,9 +121,9 @@ impl Reconciler {
             let is =
                 |body: &Value| Some(fingerprint::of_desired(body, wanted.stamp).fields) == fields;
             // 0.1.0 left this field to the API server, whose default is the same.
-            let policy = "/spec/template/spec/containers/0";
             is(&body) || {
-                let container = body.pointer_mut(policy).and_then(Value::as_object_mut);
+                let container = body.pointer_mut("/spec/template/spec/containers/0");
+                let container = container.and_then(Value::as_object_mut);
                 container.is_some_and(|it| it.remove("imagePullPolicy").is_some()) && is(&body)
             }
         };
