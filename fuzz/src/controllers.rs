@@ -30,31 +30,32 @@ pub struct Followed {
 /// Processes `lines` as each of the four caches does: resources, Deployments, Services, pods.
 pub fn follow(lines: &[&[u8]]) -> Followed {
     let mut followed = Followed::default();
-    let resource = |object: &Value| CachedResource::decode(&KIND, object);
+    let resource = |received: &Received| CachedResource::decode(&KIND, received);
     follow_as(lines, resource, &mut followed);
     for owned in owned_by(OPERATORS) {
-        let child = |object: &Value| CachedChild::decode(&BRAND, &kinds(), owned.kind, object);
+        let child = |received: &Received| {
+            CachedChild::decode(&BRAND, &kinds(), owned.kind, &received.object(&[])?)
+        };
         follow_as(lines, child, &mut followed);
     }
-    follow_as(
-        lines,
-        |object| CachedPod::decode(&BRAND, object),
-        &mut followed,
-    );
+    let pod = |received: &Received| {
+        CachedPod::decode(&BRAND, &received.object(&["managedFields", "spec"])?)
+    };
+    follow_as(lines, pod, &mut followed);
     followed.cached.sort();
     followed
 }
 
 fn follow_as<T: Object + PartialEq>(
     lines: &[&[u8]],
-    decode: impl Fn(&Value) -> Result<T, String>,
+    decode: impl Fn(&Received) -> Result<T, String>,
     followed: &mut Followed,
 ) {
     let store = Store::<T>::default();
     for line in lines {
         match serde_json::from_slice::<WatchEvent<Received>>(line) {
             Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
-                if let Ok(object) = object.object(T::UNREAD).and_then(|it| decode(&it)) {
+                if let Ok(object) = decode(&object) {
                     followed.decoded += 1;
                     drop(store.applied(Arc::new(object)));
                 }

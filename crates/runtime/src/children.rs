@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::cache::cached::{CachedChild, CachedPod, Owner, pod_index};
+use crate::cache::decode::Received;
 use crate::cache::store::Store;
 use crate::object::ObjectKey;
 use quartet_applied::fingerprint::Fingerprint;
@@ -62,6 +63,28 @@ impl Children {
     /// The cached form of a child.
     pub(crate) fn decode(&self, kind: ChildKind, object: &Value) -> Result<CachedChild, String> {
         CachedChild::decode(self.brand, &self.kinds, kind, object)
+    }
+
+    /// The cached form of a child that the watch reports. Most reports are of its status, while it is rolled out:
+    /// then its template and its `managedFields`, which are most of the object, are those that are known.
+    pub(crate) fn reported(
+        &self,
+        kind: ChildKind,
+        received: &Received,
+    ) -> Result<CachedChild, String> {
+        let hash_of_spec = received.hash_of_spec();
+        let known = self.cached(kind, &received.key());
+        let known = known.filter(|it| kind.has_pods && it.hash_of_spec.is_some());
+        let known = known.filter(|it| it.hash_of_spec == hash_of_spec);
+        let unread: &[_] = known
+            .as_ref()
+            .map_or(&[], |_| &["managedFields", "template"]);
+        let child = self.decode(kind, &received.object(unread)?)?;
+        Ok(CachedChild {
+            fingerprint: known.map_or(child.fingerprint, |it| it.fingerprint),
+            hash_of_spec,
+            ..child
+        })
     }
 
     /// Stores the API server's answer to a write in the cache, ahead of the watch event; see

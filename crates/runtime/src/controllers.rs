@@ -13,12 +13,11 @@ use futures::{FutureExt as _, Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::watcher::Event;
-use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::cached::{CachedPod, CachedResource};
-use crate::cache::decode::WatchItem;
+use crate::cache::decode::{Received, WatchItem};
 use crate::cache::informer::{self, Change, Informer, Synced};
 use crate::cache::store::Store;
 use crate::cache::stored_version;
@@ -221,7 +220,7 @@ fn watch_children(
             Arc::clone(store),
             informer::watch(client, &resource, Some(&selector), namespace),
             informers,
-            move |object| children.decode(kind, object),
+            move |received| children.reported(kind, received),
             move |change, _| handlers.child_changed(&change),
         ));
     }
@@ -233,7 +232,7 @@ fn watch_children(
         store,
         informer::watch(client, &resource, Some(brand.kind_label), namespace),
         informers,
-        move |object| CachedPod::decode(brand, object),
+        move |received| CachedPod::decode(brand, &received.object(&["managedFields", "spec"])?),
         move |change, _| handlers.pod_changed(&change),
     ));
     synced
@@ -261,7 +260,7 @@ fn watch_resources(
     let stream = stored_version::watch(kind, client, namespace);
     let namespaces = options.namespaces.clone();
     let stream = stream.filter(move |event| ready(is_watched(event, &namespaces)));
-    let decode = move |object: &Value| CachedResource::decode(kind, object);
+    let decode = move |received: &Received| CachedResource::decode(kind, received);
     inform(
         options, kind.kind, store, stream, informers, decode, handler,
     )
@@ -285,7 +284,7 @@ fn inform<T: Object>(
     store: Arc<Store<T>>,
     stream: impl Stream<Item = WatchItem> + Send + 'static,
     informers: &mut JoinSet<String>,
-    decode: impl Fn(&Value) -> Result<T, String> + Send + Sync + 'static,
+    decode: impl Fn(&Received) -> Result<T, String> + Send + Sync + 'static,
     handler: impl FnMut(Change<T>, bool) + Send + 'static,
 ) -> Synced {
     let informer = Informer::new(kind, store, Arc::clone(&options.metrics));

@@ -49,9 +49,6 @@ impl fmt::Debug for ObjectKey {
 
 /// A cached state of an object.
 pub trait Object: Send + Sync + 'static {
-    /// Fields of the object and of its metadata that are not needed for this state.
-    const UNREAD: &[&str] = &[];
-
     /// Namespace and name.
     fn key(&self) -> &ObjectKey;
 

@@ -9,83 +9,113 @@ use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta};
 use kube::runtime::watcher::{self, Event};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::object::ObjectKey;
+use crate::state::hash_of;
 
 /// An item of the stream of a watch.
 pub type WatchItem = watcher::Result<Event<Received>>;
+
+/// The text of each field.
+type Texts = BTreeMap<String, Box<RawValue>>;
+type Parts<'a> = BTreeMap<&'a str, &'a RawValue>;
 
 /// An object of a list or watch.
 #[derive(Debug, Clone)]
 pub struct Received {
     /// Only name, namespace, uid and resourceVersion.
-    metadata: ObjectMeta,
-    /// The text of each field.
-    parts: BTreeMap<String, Box<RawValue>>,
-}
-
-/// The part of the metadata that kube's watcher reads.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Identity {
-    name: Option<String>,
-    namespace: Option<String>,
-    uid: Option<String>,
-    resource_version: Option<String>,
+    identity: ObjectMeta,
+    /// The metadata, or why it is none.
+    metadata: Result<Texts, String>,
+    /// All other fields.
+    fields: Texts,
 }
 
 impl Received {
-    /// The object without these fields of it and of its metadata, and without what field managers own that
+    /// The object without these fields of it, of its metadata and of its spec, and without what field managers own that
     /// do not apply: all of that is most of the text, and nobody reads it.
     ///
     /// # Errors
     /// The reason, for the log: it is nested more than 127 levels deep, has a number beyond those of 64
     /// bits, or has metadata of another type.
     pub fn object(&self, unread: &[&str]) -> Result<Value, String> {
-        let parts = self.parts.iter().map(|(name, part)| (&**name, &**part));
-        tree(parts, unread).map_err(|error| error.to_string())
+        let metadata = self.metadata.as_ref()?;
+        let whole = || {
+            let mut object: Map<_, _> = tree(borrowed(&self.fields), unread)?;
+            object.insert("metadata".to_owned(), tree(borrowed(metadata), unread)?);
+            Ok(object.into())
+        };
+        whole().map_err(|error: serde_json::Error| error.to_string())
+    }
+
+    /// A hash of all but its status, its version, and what field managers own that do not apply; `None` if the
+    /// metadata is of another type.
+    pub(crate) fn hash_of_spec(&self) -> Option<u64> {
+        let metadata = self.metadata.as_ref().ok()?;
+        let entries = metadata.get("managedFields").map_or("[]", |it| it.get());
+        let mut entries: Vec<Parts> = serde_json::from_str(entries).ok()?;
+        for entry in &mut entries {
+            let is_unread = if applies(entry) { "" } else { "fieldsV1" };
+            entry.retain(|name, _| ![is_unread, "time"].contains(name));
+        }
+        let unread = ["managedFields", "resourceVersion", "status"];
+        let read = borrowed(metadata).chain(borrowed(&self.fields));
+        let read = read.filter(|(name, _)| !unread.contains(name));
+        let read = read.chain(entries.into_iter().flatten());
+        let read: Vec<_> = read.map(|(name, part)| (name, part.get())).collect();
+        Some(hash_of(&read))
+    }
+
+    /// The text of a field of the object, but for its metadata.
+    pub fn text(&self, field: &str) -> Option<&str> {
+        Some(self.fields.get(field)?.get())
     }
 
     /// Namespace and name.
     pub fn key(&self) -> ObjectKey {
         let text = |part: &Option<String>| part.clone().unwrap_or_default();
-        ObjectKey::new(&text(&self.metadata.namespace), &text(&self.metadata.name))
+        ObjectKey::new(&text(&self.identity.namespace), &text(&self.identity.name))
     }
 
     /// The name of its API version, e.g. `v1`, as in [`Object::form`](crate::object::Object::form); or empty.
     pub fn form(&self) -> &str {
-        let version = self.parts.get("apiVersion").map_or("", |it| it.get());
+        let version = self.text("apiVersion").unwrap_or_default();
         let version = version.trim_matches('"');
         version.rsplit('/').next().unwrap_or_default()
     }
 
     /// UID, or empty.
     pub fn uid(&self) -> &str {
-        self.metadata.uid.as_deref().unwrap_or_default()
+        self.identity.uid.as_deref().unwrap_or_default()
     }
 
     /// Resource version; `None` if it is not an integer, which does not happen with real API servers.
     pub fn resource_version(&self) -> Option<u64> {
-        self.metadata.resource_version.as_deref()?.parse().ok()
+        self.identity.resource_version.as_deref()?.parse().ok()
     }
 }
 
 impl<'de> Deserialize<'de> for Received {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let parts = BTreeMap::<String, Box<RawValue>>::deserialize(deserializer)?;
-        let metadata = parts.get("metadata");
-        let named = metadata.and_then(|it| serde_json::from_str(it.get()).ok());
-        let named: Identity = named.unwrap_or_default();
-        let metadata = ObjectMeta {
-            name: named.name,
-            namespace: named.namespace,
-            uid: named.uid,
-            resource_version: named.resource_version,
+        let mut fields = Texts::deserialize(deserializer)?;
+        let metadata = fields.remove("metadata");
+        let metadata =
+            metadata.map_or_else(|| Ok(Texts::new()), |it| serde_json::from_str(it.get()));
+        let text = |name| serde_json::from_str(metadata.as_ref().ok()?.get(name)?.get()).ok();
+        let identity = ObjectMeta {
+            name: text("name"),
+            namespace: text("namespace"),
+            uid: text("uid"),
+            resource_version: text("resourceVersion"),
             ..ObjectMeta::default()
         };
-        Ok(Received { metadata, parts })
+        Ok(Received {
+            identity,
+            metadata: metadata.map_err(|error| error.to_string()),
+            fields,
+        })
     }
 }
 
@@ -110,25 +140,29 @@ impl Resource for Received {
     }
 
     fn meta(&self) -> &ObjectMeta {
-        &self.metadata
+        &self.identity
     }
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
+        &mut self.identity
     }
 }
 
-type Parts<'a> = BTreeMap<&'a str, &'a RawValue>;
+fn borrowed(texts: &Texts) -> impl Iterator<Item = (&str, &RawValue)> {
+    texts.iter().map(|(name, text)| (&**name, &**text))
+}
 
-/// A tree of an object, of its metadata or of an entry of `managedFields`, without `unread` fields.
-fn tree<'a>(
+/// A tree of the fields of an object, of its metadata or spec, or of an entry of `managedFields`, without `unread` fields.
+fn tree<'a, T: FromIterator<(String, Value)>>(
     parts: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
     unread: &[&str],
-) -> serde_json::Result<Value> {
+) -> serde_json::Result<T> {
     let read = parts.into_iter().filter(|(name, _)| !unread.contains(name));
     let trees = read.map(|(name, part)| {
         let value = match name {
-            "metadata" => tree(serde_json::from_str::<Parts>(part.get())?, unread)?,
+            "spec" if unread.contains(&"template") => {
+                tree(serde_json::from_str::<Parts>(part.get())?, unread)?
+            }
             "managedFields" => {
                 let entries: Vec<Parts> = serde_json::from_str(part.get())?;
                 entries
@@ -144,9 +178,14 @@ fn tree<'a>(
 }
 
 fn entry(parts: Parts) -> serde_json::Result<Value> {
-    let operation = parts.get("operation");
-    let is_applied = operation.is_some_and(|it| it.get() == r#""Apply""#);
-    tree(parts, if is_applied { &[] } else { &["fieldsV1"] })
+    let unread: &[&str] = if applies(&parts) { &[] } else { &["fieldsV1"] };
+    tree(parts, unread)
+}
+
+/// Whether this is an entry of `managedFields` of a manager that applies.
+fn applies(entry: &Parts) -> bool {
+    let operation = entry.get("operation");
+    operation.is_some_and(|it| it.get() == r#""Apply""#)
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use futures::{Stream, StreamExt};
 use kube::core::{ApiResource, Status};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
@@ -87,7 +86,7 @@ impl<T: Object> Informer<T> {
     pub async fn run(
         mut self,
         stream: impl Stream<Item = WatchItem>,
-        decode: impl Fn(&Value) -> Result<T, String>,
+        decode: impl Fn(&Received) -> Result<T, String>,
         mut handler: impl FnMut(Change<T>, bool),
     ) -> String {
         let mut stream = pin!(stream);
@@ -155,7 +154,7 @@ impl<T: Object> Informer<T> {
     fn take(
         &mut self,
         event: Event<Received>,
-        decode: impl Fn(&Value) -> Result<T, String>,
+        decode: impl Fn(&Received) -> Result<T, String>,
     ) -> Vec<Change<T>> {
         match event {
             Event::Init => {
@@ -193,11 +192,9 @@ impl<T: Object> Informer<T> {
     fn decode(
         &self,
         received: &Received,
-        decode: impl Fn(&Value) -> Result<T, String>,
+        decode: impl Fn(&Received) -> Result<T, String>,
     ) -> Option<Arc<T>> {
-        let decoded = received
-            .object(T::UNREAD)
-            .and_then(|object| decode(&object));
+        let decoded = decode(received);
         if let Err(error) = &decoded {
             let (kind, key) = (&self.kind, received.key());
             let (namespace, name) = (key.namespace(), key.name());

@@ -108,7 +108,10 @@ fn a_cached_object_takes_the_documented_memory() {
         "status": ready_status(),
     });
     let spec = resource["spec"].to_string().len();
-    let whole = bytes(|object| CachedResource::decode(&KIND, object), resource);
+    let whole = bytes(
+        |object| CachedResource::decode(&KIND, &serde_json::from_value(object.clone()).unwrap()),
+        resource,
+    );
     let resource = ("a resource that is ready, without its spec", whole - spec);
 
     let more = json!({

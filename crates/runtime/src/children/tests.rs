@@ -70,3 +70,61 @@ fn an_object_of_another_namespace_that_names_the_owner_is_no_child() {
     let (workload, _, others) = children.observed("ns", "owner", None);
     assert!(workload.is_some_and(|it| it.is_complete()) && others.is_empty());
 }
+
+/// Pointers to each value of a tree.
+fn places(tree: &Value) -> Vec<String> {
+    let object = tree.as_object().into_iter().flatten();
+    let members = object.map(|(name, it)| (name.replace('/', "~1"), it));
+    let items = tree.as_array().into_iter().flatten().enumerate();
+    let items = items.map(|(index, it)| (index.to_string(), it));
+    let below = members.chain(items).flat_map(|(name, it)| {
+        let below = places(it).into_iter();
+        below.map(move |below| format!("/{name}{below}"))
+    });
+    std::iter::once(String::new()).chain(below).collect()
+}
+
+#[test]
+fn a_report_is_read_in_part_only_if_the_rest_is_known() {
+    let mut whole = deployment("main", &rolled_out());
+    let entry = |manager: &str, operation: &str| {
+        let fields = json!({"f:spec": {"f:replicas": {}, "f:template": {"f:nodeName": {}}}});
+        json!({"manager": manager, "operation": operation, "time": "1", "fieldsV1": fields})
+    };
+    let entries = [
+        ("quartet-operator-memcached", "Apply"),
+        ("kubectl", "Update"),
+    ];
+    whole["metadata"]["managedFields"] = entries.map(|(it, how)| entry(it, how)).into();
+    whole["metadata"]["annotations"] = json!({BRAND.applied: "none"});
+    whole["spec"]["template"] = json!({"nodeName": "a"});
+    whole["spec"]["selector"] = json!({"matchLabels": {"app": "a"}});
+    let received = |object: &Value| -> Received { serde_json::from_value(object.clone()).unwrap() };
+    let (mut in_part, mut compared) = (0, 0);
+    for place in &places(&whole)[1..] {
+        for with in [Value::Null, json!({}), json!("9"), json!(2)] {
+            let children = Children::new(&BRAND, OPERATORS);
+            let first = children.reported(DEPLOYMENT, &received(&whole)).unwrap();
+            let known = first.hash_of_spec;
+            children.store(DEPLOYMENT).unwrap().applied(Arc::new(first));
+            let mut changed = whole.clone();
+            *changed.pointer_mut(place).unwrap() = with;
+            let changed = received(&changed);
+            let expected = changed
+                .object(&[])
+                .and_then(|it| children.decode(DEPLOYMENT, &it));
+            let Ok(found) = children.reported(DEPLOYMENT, &changed) else {
+                continue;
+            };
+            in_part += usize::from(found.hash_of_spec == known);
+            compared += 1;
+            let hash_of_spec = found.hash_of_spec;
+            let expected = expected.map(|it| CachedChild { hash_of_spec, ..it });
+            assert_eq!(Ok(found), expected, "{place}");
+        }
+    }
+    assert!(
+        in_part > 20 && compared > 2 * in_part,
+        "{in_part} of {compared}"
+    );
+}

@@ -104,7 +104,7 @@ fn resource(namespace: &str, name: &str, uid: &str, version: u64) -> CachedResou
     let object = json!({"metadata": {
         "namespace": namespace, "name": name, "uid": uid, "resourceVersion": version.to_string(),
     }});
-    CachedResource::decode(&nginx::KIND, &object).unwrap()
+    CachedResource::decode(&nginx::KIND, &serde_json::from_value(object).unwrap()).unwrap()
 }
 
 /// `<kind> <name>` as a controller reference; the UID is as in [`Scene::holds`].

@@ -168,7 +168,7 @@ mod tests {
                     {"type": "Degraded", "status": "True", "reason": "MinimumReplicasUnavailable"},
                 ]},
             });
-            CachedResource::decode(&KIND, &object).unwrap()
+            CachedResource::decode(&KIND, &serde_json::from_value(object).unwrap()).unwrap()
         };
         let text = shown((0..MOST_NAMED).map(long).collect());
         let named = "quartet_operator_resource_condition{";
@@ -190,7 +190,7 @@ mod tests {
             "metadata": {"namespace": "ns", "name": name, "uid": name, "resourceVersion": "1"},
             "status": {"conditions": conditions},
         });
-        CachedResource::decode(&KIND, &object).expect("decodes")
+        CachedResource::decode(&KIND, &serde_json::from_value(object).unwrap()).expect("decodes")
     }
 
     #[test]

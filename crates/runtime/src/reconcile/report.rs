@@ -3,16 +3,13 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
 use super::outcome::{Action, Failure, Outcome, told_problem};
 use super::read::{Seen, observe};
 use super::{Reconciler, STALE_RETRY, desire};
 use crate::cache::cached::CachedResource;
-use crate::cache::decode::Received;
 use crate::event::transitions;
-use crate::object::Object as _;
 use crate::repairs::Decision;
 use crate::state::{Repaired, hash_of};
 use quartet_http::{LogLimit, Part, RequestError};
@@ -87,9 +84,7 @@ impl Reconciler {
         let next_change = status::next_change(&observed);
         let is_at_rest = status::is_at_rest(desired, &observed) || observed.problem.is_some();
         let wanted = desire::status(self.operator, seen, desired, &observed);
-        let stored: Value = serde_json::from_str(&cached.status).unwrap_or_default();
-        let body = serde_json::to_value(&wanted).unwrap_or_default();
-        if body == stored {
+        if wanted == resource.status {
             self.state(resource).pending = None;
             return Ok(next_change);
         }
@@ -113,18 +108,14 @@ impl Reconciler {
             }
             return Ok(next_change.into_iter().chain([left]).min());
         }
-        let sent = self.send_status(resource, cached, &body).await?;
-        if let Some(is_as_read) = sent {
+        let is_sent = self.send_status(resource, cached, &wanted).await?;
+        if is_sent {
             let mut state = self.state(resource);
             state.repaired(Repaired::Status, content);
             state.pending = None;
             drop(state);
             self.record_transitions(resource, &wanted);
-            return Ok(if is_as_read {
-                next_change
-            } else {
-                Some(Duration::ZERO)
-            });
+            return Ok(next_change);
         }
         // Deleted, which the watch reports, or changed. The cache may show a change that enqueues nothing,
         // such as a label.
@@ -139,8 +130,7 @@ impl Reconciler {
     }
 
     /// Sends the status `wanted`, and stores the answer in the cache, so that its event enqueues nothing.
-    /// Returns whether the resource is as it was read: the event of a change of its spec by others does not
-    /// enqueue it either. `None` if the resource was changed or deleted, and the status is not written.
+    /// Returns false if the resource was changed or deleted, and the status is not written.
     ///
     /// # Errors
     /// An error to retry.
@@ -148,18 +138,18 @@ impl Reconciler {
         &self,
         resource: &Resource,
         cached: &CachedResource,
-        wanted: &Value,
-    ) -> Result<Option<bool>, RequestError> {
+        wanted: &Status,
+    ) -> Result<bool, RequestError> {
         // The precondition: the status must not go to a new resource of the same name, must not
         // claim a spec that the cache does not show yet, and must not replace an unseen status. The
         // API server answers 409 if the resource has another version. A `test` would be answered 422,
         // without a text that names the cause (apiserver `endpoints/handlers/patch.go`).
         let version = cached.meta.resource_version.to_string();
-        let operations = json!([
-            {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
-            {"op": "add", "path": "/status", "value": wanted},
-        ])
-        .to_string();
+        let wanted = serde_json::to_string(wanted).unwrap_or_default();
+        let operations = format!(
+            r#"[{{"op": "replace", "path": "/metadata/resourceVersion", "value": "{version}"}},
+                {{"op": "add", "path": "/status", "value": {wanted}}}]"#
+        );
         let manager = self.kind.field_manager;
         let removals = self.resources.removals();
         let at = self.location(resource);
@@ -169,18 +159,14 @@ impl Reconciler {
             .json_patch(at, Part::Status, manager, &operations);
         match sent.await {
             Ok(answer) => {
-                let answer = Received::object(&answer, CachedResource::UNREAD);
-                let decode = |answer: Value| CachedResource::decode(self.kind, &answer);
-                let Ok(written) = answer.and_then(decode) else {
-                    return Ok(Some(true));
-                };
-                let is_as_read = written.is_spec_equal(cached);
-                self.resources.put_written(written, removals);
-                Ok(Some(is_as_read))
+                if let Some(written) = cached.with_status(&answer) {
+                    self.resources.put_written(written, removals);
+                }
+                Ok(true)
             }
             Err(error) if error.is_not_found() || error.is_conflict() => {
                 debug!(%error, "the resource was changed or deleted");
-                Ok(None)
+                Ok(false)
             }
             Err(error) => Err(error),
         }

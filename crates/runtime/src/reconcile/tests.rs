@@ -187,8 +187,9 @@ impl Scenario {
         merge(&mut object, more);
         let version = self.version.fetch_add(1, Ordering::Relaxed);
         object["metadata"]["resourceVersion"] = version.to_string().into();
-        self.resources
-            .put_written(CachedResource::decode(&KIND, &object).expect("decodes"), 0);
+        let received = serde_json::from_value(object).unwrap();
+        let resource = CachedResource::decode(&KIND, &received).expect("decodes");
+        self.resources.put_written(resource, 0);
     }
 
     /// The next request is rejected as by an overloaded API server.

@@ -26,6 +26,8 @@ pub struct CachedChild {
     pub(crate) stamp: Option<Stamp>,
     /// The input of the owner's status.
     pub(crate) state: ChildState,
+    /// [`Received::hash_of_spec`](crate::cache::decode::Received::hash_of_spec), if the watch reported it.
+    pub(crate) hash_of_spec: Option<u64>,
 }
 
 impl CachedChild {
@@ -57,6 +59,7 @@ impl CachedChild {
             fingerprint,
             stamp: Stamp::of(object, brand.applied),
             state,
+            hash_of_spec: None,
         })
     }
 

@@ -58,7 +58,6 @@ impl CachedPod {
 }
 
 impl Object for CachedPod {
-    const UNREAD: &[&str] = &["managedFields", "spec"];
     of_meta!();
     fn index(&self) -> Option<&str> {
         self.workload.as_deref()

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::meta::{Meta, of_meta, text};
+use crate::cache::decode::Received;
 use crate::metrics::ConditionView;
 use crate::object::Object;
 use quartet_versions::Kind;
@@ -20,7 +21,7 @@ pub struct CachedResource {
     pub(crate) spec: Box<str>,
     /// The annotation [`Brand::conversion_data`](quartet_versions::Brand::conversion_data), without removed fields.
     pub(crate) conversion_data: Option<Box<str>>,
-    /// Status, or empty.
+    /// Status as the API server sent it, or empty.
     pub(crate) status: Box<str>,
     /// `metadata.finalizers`.
     pub(crate) finalizers: Box<[Box<str>]>,
@@ -36,10 +37,11 @@ impl CachedResource {
     ///
     /// # Errors
     /// The reason, for the log.
-    pub fn decode(kind: &'static Kind, object: &Value) -> Result<Self, String> {
+    pub fn decode(kind: &'static Kind, received: &Received) -> Result<Self, String> {
+        let object = &received.object(&["managedFields", "status"])?;
         let metadata = object.get("metadata").unwrap_or(&Value::Null);
         let annotation = |name: &str| metadata.get("annotations")?.get(name)?.as_str();
-        let json = |part: &str| object.get(part).map(Value::to_string);
+        let spec = object.get("spec").unwrap_or(&Value::Null);
         let version = text(object, "apiVersion").rsplit('/').next();
         let version = version.and_then(|name| kind.version(name));
         let finalizers = metadata.get("finalizers").and_then(Value::as_array);
@@ -47,10 +49,10 @@ impl CachedResource {
         Ok(CachedResource {
             meta: Meta::of(object)?,
             version: version.map(|version| version.name).unwrap_or_default(),
-            spec: json("spec").unwrap_or_else(|| "null".to_owned()).into(),
+            spec: spec.to_string().into(),
             conversion_data: data_in(kind, &kind.hub, |name| annotation(name).map(Into::into))
                 .map(Into::into),
-            status: json("status").unwrap_or_default().into(),
+            status: received.text("status").unwrap_or_default().into(),
             finalizers: finalizers
                 .filter_map(Value::as_str)
                 .take(MAX_FINALIZERS)
@@ -60,6 +62,14 @@ impl CachedResource {
                 .filter(|value| pauses(value))
                 .map(Into::into),
         })
+    }
+
+    /// The resource after a write of its status, of which this is the answer.
+    pub(crate) fn with_status(&self, answer: &Received) -> Option<Self> {
+        let mut written = self.clone();
+        written.meta.resource_version = answer.resource_version()?;
+        written.status = answer.text("status").unwrap_or_default().into();
+        Some(written)
     }
 
     /// The conditions of its status, without times and messages.
@@ -98,7 +108,6 @@ fn pauses(value: &str) -> bool {
 }
 
 impl Object for CachedResource {
-    const UNREAD: &[&str] = &["managedFields"];
     fn form(&self) -> &str {
         self.version
     }

@@ -24,7 +24,8 @@ struct Thing {
 }
 
 impl Thing {
-    fn decode(object: &Value) -> Result<Self, String> {
+    fn decode(received: &Received) -> Result<Self, String> {
+        let object = &received.object(&[])?;
         let metadata = object.get("metadata").ok_or("no metadata")?;
         let text = |object: &Value, field: &str| {
             let text = object.get(field).and_then(Value::as_str);

@@ -91,7 +91,7 @@ async fn listed(events: &mut Events) -> String {
     loop {
         match events.next().await.expect("no end").expect("no error") {
             Event::InitApply(object) => {
-                let resource = CachedResource::decode(&KIND, &object.object(&[]).unwrap()).unwrap();
+                let resource = CachedResource::decode(&KIND, &object).unwrap();
                 version = Some(resource.version.to_owned());
             }
             Event::InitDone => return version.expect("an object"),

@@ -49,7 +49,7 @@ fn with_several_watched_namespaces_resources_outside_are_left_alone() {
             assert!(is_watched(&event, &BTreeSet::new()), "{event:?}");
         }
         if !is_outside {
-            let resource = CachedResource::decode(&nginx::KIND, &object).unwrap();
+            let resource = CachedResource::decode(&nginx::KIND, &received).unwrap();
             scene.resource_changed("Nginx", &added(Arc::new(resource)), false);
             scene.holds("Nginx", namespace, "web");
         }
