@@ -234,7 +234,7 @@ impl Tls {
             .with_no_client_auth()
             .with_cert_resolver(certificates);
         // API servers offer only HTTP/1.1 to webhooks (kubernetes#82090). HTTP/2, which had
-        // denial-of-service bugs (CVE-2023-44487, RUSTSEC-2024-0332), is not linked in.
+        // denial-of-service bugs (CVE-2023-44487, RUSTSEC-2024-0332), is linked but not offered.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         // API servers do not resume sessions, so a ticket only costs a write and memory.
         config.send_tls13_tickets = 0;
