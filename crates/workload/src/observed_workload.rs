@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use quartet_http::bounded::cut;
+use quartet_http::generation_of;
 
 /// The relevant fields of a Deployment or StatefulSet. A StatefulSet has no conditions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,10 +54,8 @@ impl ObservedWorkload {
         let none = Value::Null;
         let [spec, status] = ["spec", "status"].map(|part| object.get(part).unwrap_or(&none));
         let count = |field: &str| {
-            status
-                .get(field)
-                .and_then(Value::as_i64)
-                .unwrap_or_default()
+            let count = status.get(field).and_then(Value::as_i64);
+            count.unwrap_or_default()
         };
         let has = |condition: &Value, field: &str, value: &str| {
             condition.get(field).and_then(Value::as_str) == Some(value)
@@ -73,10 +72,9 @@ impl ObservedWorkload {
         let stalled = condition("Progressing").filter(|progressing| {
             !is_true(progressing) && has(progressing, "reason", PROGRESS_DEADLINE_EXCEEDED)
         });
-        let generation = object.pointer("/metadata/generation");
         ObservedWorkload {
             kind,
-            generation: generation.and_then(Value::as_i64).unwrap_or_default(),
+            generation: generation_of(object),
             observed_generation: count("observedGeneration"),
             paused: spec.get("paused") == Some(&Value::Bool(true)),
             desired: spec.get("replicas").and_then(Value::as_i64).unwrap_or(1),

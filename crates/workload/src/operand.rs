@@ -43,23 +43,14 @@ impl<O: Operand> Operator for O {
         O::OWNS
     }
 
+    /// Its errors are the last of three layers of validation, for objects that were stored before a rule
+    /// existed or without the webhook.
     fn desired(&self, resource: &Resource, settings: &Settings) -> Desired {
-        let plan = plan(self, resource, settings)?;
+        let plan = self.plan(resource.typed_spec()?, settings)?;
+        let service = plan.service.as_ref();
+        if let Some(error) = service.and_then(|_| service_name_error(&resource.name)) {
+            return Err(error.into());
+        }
         Ok(workload::children(O::KIND, resource, &plan))
-    }
-}
-
-/// The plan of a resource with a valid spec. This is the last of three layers of validation, for
-/// objects that were stored before a rule existed or without the webhook.
-fn plan<O: Operand>(
-    operand: &O,
-    resource: &Resource,
-    settings: &Settings,
-) -> Result<Plan, Problem> {
-    let plan = operand.plan(resource.typed_spec()?, settings)?;
-    let service = plan.service.as_ref();
-    match service.and_then(|_| service_name_error(&resource.name)) {
-        Some(error) => Err(error.into()),
-        None => Ok(plan),
     }
 }

@@ -33,7 +33,7 @@ use crate::api::status::{CONDITIONS_MAX, NODES_MAX};
 use crate::api::{Condition, Status};
 use quartet_http::bounded::beginning_of;
 use quartet_versions::limits::INT64_MAX;
-use quartet_versions::replicas::Pods;
+use quartet_versions::replicas::{Pods, at};
 use quartet_versions::{Brand, Kind};
 use serde_json::Value;
 
@@ -102,10 +102,7 @@ fn per_pod_qps(kind: &Kind, spec: &Value) -> Option<i64> {
     let Pods::Derived { per_pod, .. } = kind.hub.pods else {
         return None;
     };
-    let queries = per_pod
-        .iter()
-        .try_fold(spec, |value, name| value.get(*name));
-    Some(queries.and_then(Value::as_i64).unwrap_or(0))
+    Some(at(spec, per_pod).and_then(Value::as_i64).unwrap_or(0))
 }
 
 /// The status of `resource`, which is being deleted. It is written once, whatever becomes of the children, so
@@ -188,14 +185,12 @@ fn conditions(
     let refusal = desired.as_ref().err().cloned();
     let children = desired.as_deref().unwrap_or_default();
     let failing_pods = pods::failing(observed);
+    let paused = resource.paused.as_deref();
     let inputs = Inputs {
         workload,
         makes_pods: desired.is_err() || children.iter().any(|child| child.kind.has_pods),
         matches_desired: desired.is_ok() && matches_desired(children, observed),
-        paused: resource
-            .paused
-            .as_deref()
-            .map(|value| pause(brand.paused, value)),
+        paused: paused.map(|value| pause(brand.paused, value)),
         rewritten: &observed.rewritten,
         trouble: trouble::first(refusal, observed, failing_pods.as_ref()),
         pending: observed
@@ -297,10 +292,7 @@ impl Inputs<'_> {
         };
         // The Deployment's own condition allows for maxUnavailable. It is absent only until the
         // Deployment controller has observed the object.
-        let is_available = workload
-            .is_available
-            .unwrap_or_else(|| workload.is_complete());
-        if is_available {
+        if workload.is_available.unwrap_or(workload.is_complete()) {
             return is_true(Reason::MinimumReplicasAvailable, ENOUGH_PODS);
         }
         let message = format!("fewer pods are available than the {} needs", workload.kind);

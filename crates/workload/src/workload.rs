@@ -111,10 +111,7 @@ impl Builder<'_> {
 
     fn pod_labels(&self) -> Labels {
         let mut labels = self.labels();
-        labels.insert(
-            self.kind.brand.kind_label.to_owned(),
-            self.kind.controller_name(),
-        );
+        labels.extend(self.pod_selector());
         if let Some(legacy) = self.defaults.legacy_pod_label {
             labels.insert(legacy.to_owned(), label_value(&self.resource.name));
         }
@@ -163,6 +160,8 @@ impl Builder<'_> {
         // A pod reads its files when it starts, so other files need other pods.
         let config = plan.config.as_ref();
         let hash = config.map(|config| names::hash_of(&config.files));
+        let name = self.kind.controller_name();
+        let files = config_name(&self.resource.name);
         PodTemplateSpec {
             metadata: Some(ObjectMeta {
                 labels: Some(self.pod_labels()),
@@ -170,103 +169,90 @@ impl Builder<'_> {
                     .map(|hash| [(self.kind.brand.config_hash.to_owned(), hash)].into()),
                 ..ObjectMeta::default()
             }),
-            spec: Some(pod::spec(
-                plan,
-                &self.kind.controller_name(),
-                &config_name(&self.resource.name),
-                &self.pod_selector(),
-            )),
+            spec: Some(pod::spec(plan, &name, &files, &self.pod_selector())),
         }
     }
 
     fn deployment(&self, plan: &Plan) -> Child {
-        Child::of(
-            DEPLOYMENT,
-            Deployment {
-                metadata: self.metadata(child_name(&self.resource.name)),
-                spec: Some(DeploymentSpec {
-                    replicas: Some(plan.replicas),
-                    selector: pod::match_labels(self.selector()),
-                    template: self.pod_template(plan),
-                    ..DeploymentSpec::default()
-                }),
-                status: None,
-            },
-        )
+        let deployment = Deployment {
+            metadata: self.metadata(child_name(&self.resource.name)),
+            spec: Some(DeploymentSpec {
+                replicas: Some(plan.replicas),
+                selector: pod::match_labels(self.selector()),
+                template: self.pod_template(plan),
+                ..DeploymentSpec::default()
+            }),
+            status: None,
+        };
+        Child::of(DEPLOYMENT, deployment)
     }
 
     /// The volume claims are retained when it is deleted or scaled down, so that only a person
     /// deletes data.
     fn stateful_set(&self, plan: &Plan, storage: &StoragePlan) -> Child {
         let keep = || Some("Retain".to_owned());
-        Child::of(
-            STATEFUL_SET,
-            StatefulSet {
-                metadata: self.metadata(stateful_name(&self.resource.name)),
-                spec: Some(StatefulSetSpec {
-                    replicas: Some(plan.replicas),
-                    selector: pod::match_labels(self.selector()),
-                    // The Service, if there is one, gives the pods DNS names.
-                    service_name: Some(self.resource.name.clone()),
-                    // Pods do not wait for each other, so a failed pod does not block the rollout
-                    // that fixes it.
-                    pod_management_policy: Some("Parallel".to_owned()),
-                    persistent_volume_claim_retention_policy: Some(
-                        StatefulSetPersistentVolumeClaimRetentionPolicy {
-                            when_deleted: keep(),
-                            when_scaled: keep(),
-                        },
-                    ),
-                    volume_claim_templates: Some(vec![claim(storage)]),
-                    template: self.pod_template(plan),
-                    ..StatefulSetSpec::default()
-                }),
-                status: None,
-            },
-        )
+        let stateful_set = StatefulSet {
+            metadata: self.metadata(stateful_name(&self.resource.name)),
+            spec: Some(StatefulSetSpec {
+                replicas: Some(plan.replicas),
+                selector: pod::match_labels(self.selector()),
+                // The Service, if there is one, gives the pods DNS names.
+                service_name: Some(self.resource.name.clone()),
+                // Pods do not wait for each other, so a failed pod does not block the rollout
+                // that fixes it.
+                pod_management_policy: Some("Parallel".to_owned()),
+                persistent_volume_claim_retention_policy: Some(
+                    StatefulSetPersistentVolumeClaimRetentionPolicy {
+                        when_deleted: keep(),
+                        when_scaled: keep(),
+                    },
+                ),
+                volume_claim_templates: Some(vec![claim(storage)]),
+                template: self.pod_template(plan),
+                ..StatefulSetSpec::default()
+            }),
+            status: None,
+        };
+        Child::of(STATEFUL_SET, stateful_set)
     }
 
     fn config_map(&self, config: &ConfigPlan) -> Child {
-        Child::of(
-            CONFIG_MAP,
-            ConfigMap {
-                metadata: self.metadata(config_name(&self.resource.name)),
-                data: Some(config.files.clone()),
-                ..ConfigMap::default()
-            },
-        )
+        let config_map = ConfigMap {
+            metadata: self.metadata(config_name(&self.resource.name)),
+            data: Some(config.files.clone()),
+            ..ConfigMap::default()
+        };
+        Child::of(CONFIG_MAP, config_map)
     }
 
     fn service(&self, plan: &ServicePlan) -> Child {
         let port_name = self.defaults.port_name;
         let is_balanced = plan.type_ == ServiceType::LoadBalancer;
         let is_external = plan.type_ != ServiceType::ClusterIP;
-        Child::of(
-            SERVICE,
-            Service {
-                metadata: self.metadata(self.resource.name.clone()),
-                spec: Some(ServiceSpec {
-                    type_: Some(format!("{:?}", plan.type_)),
-                    cluster_ip: plan.headless.then(|| "None".to_owned()),
-                    // The defaults of the API server for these depend on the type.
-                    internal_traffic_policy: Some("Cluster".to_owned()),
-                    external_traffic_policy: is_external.then(|| "Cluster".to_owned()),
-                    allocate_load_balancer_node_ports: is_balanced.then_some(true),
-                    selector: Some(self.pod_selector()),
-                    ports: Some(vec![ServicePort {
-                        name: Some(port_name.to_owned()),
-                        protocol: Some("TCP".to_owned()),
-                        port: plan.port,
-                        // By name: during one rollout, the number may differ between pods.
-                        target_port: Some(IntOrString::String(port_name.to_owned())),
-                        node_port: plan.node_port,
-                        ..ServicePort::default()
-                    }]),
-                    ..ServiceSpec::default()
-                }),
-                status: None,
-            },
-        )
+        let service = Service {
+            metadata: self.metadata(self.resource.name.clone()),
+            spec: Some(ServiceSpec {
+                type_: Some(format!("{:?}", plan.type_)),
+                cluster_ip: plan.headless.then(|| "None".to_owned()),
+                // The defaults of the API server for these depend on the type.
+                internal_traffic_policy: Some("Cluster".to_owned()),
+                external_traffic_policy: is_external.then(|| "Cluster".to_owned()),
+                allocate_load_balancer_node_ports: is_balanced.then_some(true),
+                selector: Some(self.pod_selector()),
+                ports: Some(vec![ServicePort {
+                    name: Some(port_name.to_owned()),
+                    protocol: Some("TCP".to_owned()),
+                    port: plan.port,
+                    // By name: during one rollout, the number may differ between pods.
+                    target_port: Some(IntOrString::String(port_name.to_owned())),
+                    node_port: plan.node_port,
+                    ..ServicePort::default()
+                }]),
+                ..ServiceSpec::default()
+            }),
+            status: None,
+        };
+        Child::of(SERVICE, service)
     }
 }
 
