@@ -1,12 +1,12 @@
 //! The command line of the generator.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 
 use crate::image::by_digest;
+use crate::template::write_files;
 use crate::{Error, Generator, Project, Release};
 
 /// Generate files from the types of the manager.
@@ -69,11 +69,5 @@ fn write(project: &Project, arguments: Arguments) -> Result<(), Error> {
         What::Bundle | What::Catalog => Path::new("."),
         _ => &arguments.output,
     };
-    for (path, text) in files {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap_or(root))
-            .and_then(|()| fs::write(&path, text))
-            .map_err(Error::of(path.display()))?;
-    }
-    Ok(())
+    write_files(root, &files)
 }

@@ -51,10 +51,8 @@ pub(crate) fn all(project: &Project, release: &Release) -> Result<Fields, Error>
             let version = of_version(project, operator.kind, version)?;
             versions.push(Value::Object(with(&kind, &version)));
         }
-        rows.push(fill_text(
-            "| **$KIND$** `$GROUP$` | $INPUT$ | $OUTPUT$ |".to_owned(),
-            &kind,
-        ));
+        let row = "| **$KIND$** `$GROUP$` | $INPUT$ | $OUTPUT$ |".to_owned();
+        rows.push(fill_text(row, &kind));
         kinds.push(Value::Object(kind));
     }
     let mut sorted = versions.clone();
@@ -84,7 +82,10 @@ pub(crate) fn all(project: &Project, release: &Release) -> Result<Fields, Error>
         "ICON": ByteString(project.text("docs/icon.svg")?.into()),
     });
     fields = with(&fields, &more);
-    let deployment = deployment(project, &fields)?;
+    // The manager's Deployment in the release, without a mount of the webhook certificate.
+    let mut deployment = project.object("config/manager/manager.yaml")?;
+    let patch = project.filled_object("config/manager/release_patch.yaml", &fields)?;
+    merge(&mut deployment, patch);
     let description = project.filled_text("description.md", &fields)?;
     let more = json!({
         "DEPLOYMENT_LABELS": deployment["metadata"]["labels"],
@@ -93,16 +94,6 @@ pub(crate) fn all(project: &Project, release: &Release) -> Result<Fields, Error>
         "DESCRIPTION": description,
     });
     Ok(with(&fields, &more))
-}
-
-/// The manager's Deployment in the release, without a mount of the webhook certificate.
-fn deployment(project: &Project, fields: &Fields) -> Result<Value, Error> {
-    let mut deployment = project.object("config/manager/manager.yaml")?;
-    merge(
-        &mut deployment,
-        project.filled_object("config/manager/release_patch.yaml", fields)?,
-    );
-    Ok(deployment)
 }
 
 fn of_kind(operator: &Operator) -> Fields {

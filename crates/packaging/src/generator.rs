@@ -136,9 +136,8 @@ impl<'a> Generator<'a> {
         let (repository, tag, digest) = image_parts(self.text("IMAGE"));
         // Without a tag, that of the chart's version.
         let is_usual = tag.strip_prefix('v') == Some(self.text("VERSION"));
-        let names = self
-            .list("OPERANDS")
-            .filter_map(|it| it["OPERAND"].as_str());
+        let operands = self.list("OPERANDS");
+        let names = operands.filter_map(|it| it["OPERAND"].as_str());
         let line = |operand| {
             let line = "  $OPERAND$: $IMAGE$".to_owned();
             fill_text(line, &with(&self.fields, operand))
@@ -188,22 +187,16 @@ impl<'a> Generator<'a> {
                 files.insert(path, text.clone());
             }
         }
-        let roles = self
-            .config
-            .iter()
-            .filter(|(path, text)| is_user_role(path, text));
+        let config = self.config.iter();
+        let roles = config.filter(|(path, text)| is_user_role(path, text));
         let roles = roles.filter_map(|(path, _)| path.to_str());
         for path in IN_BUNDLE.into_iter().chain(roles) {
             let mut object = self.config_object(path)?;
             // OLM sets the namespace.
             object["metadata"]["namespace"] = Value::Null;
             let text = |value: &Value| value.as_str().unwrap_or_default().replace('/', "_");
-            let [name, version, kind] = [
-                &object["metadata"]["name"],
-                &object["apiVersion"],
-                &object["kind"],
-            ]
-            .map(text);
+            let name = text(&object["metadata"]["name"]);
+            let [version, kind] = ["apiVersion", "kind"].map(|field| text(&object[field]));
             let path = format!("manifests/{name}_{version}_{}.yaml", kind.to_lowercase());
             files.insert(path.into(), document(object)?);
         }
@@ -234,10 +227,8 @@ impl<'a> Generator<'a> {
         let fields = with(&with(&self.fields, &csv["spec"]), &more);
         let fill = |template: &str, fields: &Fields| self.project.filled_file(template, fields);
         let mut files = Files::new();
-        files.insert(
-            "package.yaml".into(),
-            fill("catalog/package.yaml", &fields)?,
-        );
+        let package = fill("catalog/package.yaml", &fields)?;
+        files.insert("package.yaml".into(), package);
         let name = format!("{}.yaml", self.text("CSV_NAME"));
         files.insert(name.into(), fill("catalog/bundle.yaml", &fields)?);
         for channel in self.list("CHANNELS") {

@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode};
 use clap::{ArgAction, Parser};
 use serde_json::Value;
 
-use crate::template::list;
+use crate::template::{list, write_files};
 use crate::{Error, Files};
 use names::{Words, of_kind, of_project};
 
@@ -140,14 +140,10 @@ fn add(root: &Path, kind: &Kind, templates: &Files) -> Result<(), Error> {
     let unnamed = || Error("Cargo.toml has no name in [package]".to_owned());
     let project = package_name(&manifest).ok_or_else(unnamed)?;
     let settings: Value = serde_saphyr::from_str(&file(SETTINGS)?).map_err(Error::of(SETTINGS))?;
-    let others = list(&root.join("src/kinds"))
-        .and_then(|files| {
-            files
-                .iter()
-                .map(fs::read_to_string)
-                .collect::<Result<String, _>>()
-        })
-        .map_err(Error::of("src/kinds"))?;
+    let folder = "src/kinds";
+    let files = list(&root.join(folder)).map_err(Error::of(folder))?;
+    let others: Result<String, _> = files.iter().map(fs::read_to_string).collect();
+    let others = others.map_err(Error::of(folder))?;
     let words = of_kind(project, settings["domain"].as_str(), kind, &others)?;
     let kinds = listed(&kinds, &words)?;
     write_new(root, &filled(templates, "kind", &words)?)?;
@@ -214,12 +210,7 @@ fn write_new(root: &Path, files: &Files) -> Result<(), Error> {
             "nothing was written, because {root} has {existing}"
         )));
     }
-    for (path, text) in files {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap_or(root))
-            .and_then(|()| fs::write(&path, text))
-            .map_err(Error::of(path.display()))?;
-    }
+    write_files(root, files)?;
     println!("wrote {} files to {}", files.len(), root.display());
     let code = files
         .keys()

@@ -86,6 +86,17 @@ pub(crate) fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// Writes each file below the folder, which need not exist.
+pub(crate) fn write_files(root: &Path, files: &Files) -> Result<(), Error> {
+    for (path, text) in files {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap_or(root))
+            .and_then(|()| fs::write(&path, text))
+            .map_err(Error::of(path.display()))?;
+    }
+    Ok(())
+}
+
 /// `object` as a YAML document with a leading `---`, as in controller-gen.
 pub(crate) fn document(object: Value) -> Result<String, Error> {
     Ok(format!("---\n{}", yaml(object)?))
