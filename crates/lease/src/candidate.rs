@@ -276,12 +276,8 @@ impl Candidate {
             return Some((now, take));
         }
         // As in client-go, a user who shortens the duration makes others take the lease earlier.
-        let expires = changed
-            + if record.duration.is_zero() {
-                self.timing.lease_duration
-            } else {
-                record.duration
-            };
+        let duration = Some(record.duration).filter(|duration| !duration.is_zero());
+        let expires = changed + duration.unwrap_or(self.timing.lease_duration);
         let silent = self.heard + self.timing.retry_period * SILENCE;
         Some(if now >= expires || expires <= silent {
             (expires, take)

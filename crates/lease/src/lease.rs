@@ -65,19 +65,16 @@ impl LeaseLock {
             Request::Create { transitions } => {
                 let mut object = Object::default();
                 object.metadata.name = Some(self.name.clone());
-                let body = self.changed(object, &Change::Take { transitions });
-                api.create(&params, body.map_err(kube::Error::SerdeError)?)
+                let body = self.changed(object, &Change::Take { transitions })?;
+                api.create(&params, body)
             }
             Request::Replace { version, change } => {
                 object.metadata.resource_version = Some(version.to_string());
-                let body = self.changed(object, &change);
-                let body = body.map_err(kube::Error::SerdeError)?;
-                api.replace(&self.name, &params, body)
+                api.replace(&self.name, &params, self.changed(object, &change)?)
             }
         };
-        let call = self
-            .client
-            .request(sent.map_err(kube::Error::BuildRequest)?);
+        let sent = sent.map_err(kube::Error::BuildRequest)?;
+        let call = self.client.request(sent);
         // A renewal that fails can be repeated in time.
         match timeout(self.timing.renew_deadline / 2, call).await {
             Ok(Ok(Readable(object))) => Ok(Some(object)),
@@ -104,7 +101,7 @@ impl LeaseLock {
 
     /// The same object with its new spec, as JSON. Its uid and resourceVersion stay in it: without the
     /// first, the API server would create a Lease that was deleted.
-    fn changed(&self, mut object: Object, change: &Change) -> serde_json::Result<Vec<u8>> {
+    fn changed(&self, mut object: Object, change: &Change) -> kube::Result<Vec<u8>> {
         let now = Some(MicroTime(Timestamp::now()));
         let annotations = object.metadata.annotations.get_or_insert_default();
         annotations.insert(self.flags_annotation.to_owned(), self.flags.clone());
@@ -125,7 +122,7 @@ impl LeaseLock {
                 spec.holder_identity = Some(String::new());
             }
         }
-        serde_json::to_vec(&object)
+        serde_json::to_vec(&object).map_err(kube::Error::SerdeError)
     }
 }
 
