@@ -126,7 +126,7 @@ pub(super) fn issue(
         KeyUsagePurpose::KeyCertSign,
         KeyUsagePurpose::DigitalSignature,
     ];
-    let authority_certificate = authority.self_signed(&authority_key)?;
+    let root = authority.self_signed(&authority_key)?;
 
     let key = KeyPair::generate()?;
     let mut leaf = parameters("webhook server", names.to_vec(), validity)?;
@@ -134,11 +134,7 @@ pub(super) fn issue(
     leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let certificate = leaf.signed_by(&key, &Issuer::new(authority, authority_key))?;
-    let texts = [
-        certificate.pem(),
-        key.serialize_pem(),
-        authority_certificate.pem(),
-    ];
+    let texts = [certificate.pem(), key.serialize_pem(), root.pem()];
     Identity::from_texts(texts, names, now)
 }
 
@@ -153,9 +149,8 @@ fn parameters(
         Ok::<_, BoxError>(date_time_ymd(1970, 1, 1) + since_1970)
     };
     let mut parameters = CertificateParams::new(names)?;
-    parameters
-        .distinguished_name
-        .push(DnType::CommonName, subject);
+    let name = &mut parameters.distinguished_name;
+    name.push(DnType::CommonName, subject);
     parameters.not_before = date(validity.not_before)?;
     parameters.not_after = date(validity.not_after)?;
     Ok(parameters)

@@ -164,16 +164,9 @@ impl Replica {
         let since = self.settled.as_ref().filter(|(of, _)| Some(of) == next);
         let since = since.map_or_else(Instant::now, |(_, since)| *since);
         self.settled = next.map(|next| (next.clone(), since));
-        let (secret_contents, serving) = (stored.as_ref(), self.serving.as_ref());
+        let (serving, settled) = (self.serving.as_ref(), since.elapsed());
         let make = || issue(&self.hosts, now, LIFE);
-        let plan = plan(
-            now,
-            secret_contents,
-            serving,
-            &bundles,
-            since.elapsed(),
-            make,
-        )?;
+        let plan = plan(now, stored.as_ref(), serving, &bundles, settled, make)?;
         let stored = stored.unwrap_or_default();
         self.resolver.count_read(stored.current.is_some());
         if let Some(identity) = plan.serve {
