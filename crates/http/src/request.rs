@@ -95,11 +95,8 @@ pub struct Location<'a> {
 impl Location<'_> {
     /// The path of all objects of the type in the namespace.
     pub fn collection(&self) -> String {
-        let root = if self.api_version.contains('/') {
-            "apis"
-        } else {
-            "api"
-        };
+        let has_group = self.api_version.contains('/');
+        let root = if has_group { "apis" } else { "api" };
         let root = format!("/{root}/{}", self.api_version);
         match self.namespace {
             "" => format!("{root}/{}", self.plural),

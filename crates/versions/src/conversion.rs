@@ -14,8 +14,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 pub use fields::data_in;
-pub use omitted::OMITTED;
-pub use omitted::reject_writes;
+pub use omitted::{OMITTED, reject_writes};
 pub use spec::{MOST_VALUES, convert_spec, data_for, hub_spec, other};
 pub use text::convert_into;
 

@@ -70,9 +70,8 @@ impl Pods {
             return None;
         };
         let number = at(spec, path)?;
-        let is_writable = number
-            .as_i64()
-            .is_some_and(|it| within_limit(it, 0).is_ok());
+        let whole = number.as_i64();
+        let is_writable = whole.is_some_and(|it| within_limit(it, 0).is_ok());
         (!is_writable).then_some((path, number))
     }
 }

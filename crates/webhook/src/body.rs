@@ -43,10 +43,8 @@ pub(super) async fn read(
 ) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Answer> {
     let rejected = |status, message: &str| Err(Answer::rejection(status, message));
     let Some(length) = declared.and_then(|length| usize::try_from(length).ok()) else {
-        return rejected(
-            StatusCode::LENGTH_REQUIRED,
-            "a body must declare its length",
-        );
+        let message = "a body must declare its length";
+        return rejected(StatusCode::LENGTH_REQUIRED, message);
     };
     if length > limit {
         let message = format!("the body has more than {limit} bytes");

@@ -38,13 +38,11 @@ pub fn convert_into(
     if from.name != to.name {
         let mut metadata = Members::of(members.json("metadata").unwrap_or_default()).ok();
         // `None`: there is no place for an annotation.
-        let mut annotations =
-            metadata
-                .as_ref()
-                .and_then(|metadata| match metadata.json("annotations") {
-                    None | Some("null") => Some(Members::default()),
-                    Some(annotations) => Members::of(annotations).ok(),
-                });
+        let annotations = metadata.as_ref().map(|it| it.json("annotations"));
+        let mut annotations = annotations.and_then(|annotations| match annotations {
+            None | Some("null") => Some(Members::default()),
+            Some(annotations) => Members::of(annotations).ok(),
+        });
         let ours = kind.brand.conversion_data;
         let old_data = annotations.as_ref();
         let old_data = old_data.and_then(|all| data_in(kind, to, |name| all.text(name)));

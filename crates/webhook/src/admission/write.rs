@@ -104,10 +104,8 @@ impl Write<'_> {
         if old_data == data {
             return None;
         }
-        let field = format!(
-            "metadata.annotations[{}]",
-            self.admission.kind.brand.conversion_data
-        );
+        let annotation = self.admission.kind.brand.conversion_data;
+        let field = format!("metadata.annotations[{annotation}]");
         if let Some(detail) = self.lost(old_data) {
             let message = format!("Required value: {detail}");
             return Some(FieldError::new(field, "FieldValueRequired", message));
@@ -195,10 +193,7 @@ impl Write<'_> {
             )
         };
         let message = format!("Too long: {detail}");
-        Some(FieldError::new(
-            "metadata.annotations",
-            "FieldValueTooLong",
-            message,
-        ))
+        let error = FieldError::new("metadata.annotations", "FieldValueTooLong", message);
+        Some(error)
     }
 }
