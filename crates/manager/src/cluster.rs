@@ -66,9 +66,8 @@ impl Cluster {
         config.proxy_url = None;
         let agent = format!("{}/{}", application.brand.name, application.version);
         let agent = HeaderValue::try_from(agent).ok();
-        config
-            .headers
-            .extend(agent.map(|agent| (USER_AGENT, agent)));
+        let agent = agent.map(|agent| (USER_AGENT, agent));
+        config.headers.extend(agent);
         if let Some(plugin) = &config.auth_info.exec {
             let command = &plugin.command;
             tracing::info!(command, "running the credential plugin of the kubeconfig");
@@ -141,10 +140,8 @@ fn authority_file(kubeconfig: &Kubeconfig) -> Option<PathBuf> {
     let mut contexts = kubeconfig.contexts.iter();
     let context = contexts.find(|it| it.name == *current)?.context.as_ref()?;
     let mut clusters = kubeconfig.clusters.iter();
-    let cluster = clusters
-        .find(|it| it.name == context.cluster)?
-        .cluster
-        .as_ref()?;
+    let cluster = clusters.find(|it| it.name == context.cluster)?;
+    let cluster = cluster.cluster.as_ref()?;
     let file = cluster.certificate_authority.as_ref();
     let file = file.filter(|_| cluster.certificate_authority_data.is_none());
     file.map(PathBuf::from)

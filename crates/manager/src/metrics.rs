@@ -34,6 +34,9 @@ use super::{Application, RunError};
 use crate::config::Config;
 use quartet_certificates::{self as certificates, directory, in_memory};
 
+/// The hosts of the self-signed certificate.
+const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A registry with the metrics of every process: build information and resource usage. Create it at the
@@ -74,10 +77,8 @@ impl Collector for Usage {
         let sizes = fs::read_to_string("/proc/self/statm").unwrap_or_default();
         let pages = sizes.split(' ').nth(1).and_then(|pages| pages.parse().ok());
         let bytes = pages.unwrap_or(0_u64) * page_size() as u64;
-        let (name, help) = (
-            "process_resident_memory_bytes",
-            "Resident memory size in bytes",
-        );
+        let help = "Resident memory size in bytes";
+        let name = "process_resident_memory_bytes";
         write(name, help, &ConstGauge::new(bytes))?;
         // One of them is the directory that is read.
         let files = fs::read_dir("/proc/self/fd").map_or(1, Iterator::count) as u64;
@@ -104,10 +105,7 @@ pub(super) fn start(
         let metrics = reads.of("metrics", &application.metrics_prefix(), &mut registry);
         match config.metrics_files() {
             Some(files) => directory(files, metrics),
-            None => in_memory(
-                &["localhost", "127.0.0.1", "::1"].map(str::to_owned),
-                metrics,
-            ),
+            None => in_memory(&LOCAL.map(str::to_owned), metrics),
         }
     });
     let access = source.is_some().then(|| Access::new(client));

@@ -104,10 +104,8 @@ impl Migration<'_> {
         let (hub, is_dry_run) = (self.kind.hub.name, self.options.dry_run);
         let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         let action = format!("read the CRD {}", self.name);
-        let Some(crd) = send(&action, || crds.get_opt(&self.name))
-            .await
-            .map_err(report)?
-        else {
+        let crd = send(&action, || crds.get_opt(&self.name)).await;
+        let Some(crd) = crd.map_err(report)? else {
             return Ok(vec!["not installed".to_owned()]);
         };
         let stored = stored_versions(self.kind, &crd)?;
@@ -273,10 +271,8 @@ fn original_managers(kind: &Kind, object: &ObjectMeta) -> Vec<String> {
     let entries = entries.filter(|entry| has_two && entry.api_version == original);
     let named = entries.map(|entry| {
         let manager = entry.manager.as_deref().unwrap_or_default();
-        format!(
-            "{manager} ({})",
-            entry.operation.as_deref().unwrap_or_default()
-        )
+        let operation = entry.operation.as_deref().unwrap_or_default();
+        format!("{manager} ({operation})")
     });
     named.collect()
 }

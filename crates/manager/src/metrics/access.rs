@@ -97,12 +97,8 @@ impl Access {
     /// The decision on a client. Only a permission is cached.
     async fn decision(&self, token: &str) -> Result<Decision, BoxError> {
         let key = Sha256::digest(token).into();
-        if self
-            .allowed
-            .lock()
-            .get(&key)
-            .is_some_and(|end| Instant::now() < *end)
-        {
+        let allowed_until = self.allowed.lock().get(&key).copied();
+        if allowed_until.is_some_and(|end| Instant::now() < end) {
             return Ok(Decision::Allowed);
         }
         let slot = Arc::clone(&self.slots).acquire_owned().await?;
