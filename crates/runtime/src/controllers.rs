@@ -89,13 +89,10 @@ pub async fn run(
 ) -> Result<(), ControllersError> {
     let owned = owned_by(&options.operators);
     let children = Arc::new(Children::new(options.brand, &options.operators));
-    let controllers: Vec<QueueHandle> = options
-        .operators
-        .iter()
-        .map(|operator| QueueHandle::new(operator.kind(), &options.metrics))
-        .collect();
+    let operators = options.operators.iter();
+    let controllers = operators.map(|it| QueueHandle::new(it.kind(), &options.metrics));
     let handlers = Arc::new(EventHandlers {
-        controllers,
+        controllers: controllers.collect(),
         children: Arc::clone(&children),
     });
 
@@ -130,12 +127,9 @@ pub async fn run(
         let reconciler = Arc::new(Reconciler::new(*operator, context.clone(), controller));
         let mut synced = children_synced.clone();
         synced.push(watch_resources(&options, controller, &mut informers));
-        options
-            .metrics
-            .controller_started(&name, operator.owns(), options.workers);
-        options
-            .metrics
-            .resources(&name, Arc::clone(&controller.resources));
+        let metrics = &options.metrics;
+        metrics.controller_started(&name, operator.owns(), options.workers);
+        metrics.resources(&name, Arc::clone(&controller.resources));
         for _ in 0..options.workers {
             let name = name.clone();
             let begun = until_begun(synced.clone(), options.leadership.clone());

@@ -23,14 +23,12 @@ impl ObjectKey {
 
     /// Namespace, or empty.
     pub fn namespace(&self) -> &str {
-        self.0
-            .split_once('/')
-            .map_or("", |(namespace, _)| namespace)
+        self.0.split_once('/').unwrap_or_default().0
     }
 
     /// Name.
     pub fn name(&self) -> &str {
-        self.0.split_once('/').map_or("", |(_, name)| name)
+        self.0.split_once('/').unwrap_or_default().1
     }
 }
 

@@ -104,10 +104,8 @@ fn exited(name: &str, exit: &Value) -> (Reason, String) {
 
 /// E.g. `exited with code 137 (OOMKilled)`, with the container's termination message if any.
 fn exit_of(exit: &Value) -> String {
-    let code = exit
-        .get("exitCode")
-        .and_then(Value::as_i64)
-        .unwrap_or_default();
+    let code = exit.get("exitCode").and_then(Value::as_i64);
+    let code = code.unwrap_or_default();
     let reason = cut(text(exit, "reason"), NAME_MAX);
     let message = match cut(text(exit, "message"), MESSAGE_MAX / 2).trim() {
         "" => String::new(),

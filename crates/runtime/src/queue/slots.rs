@@ -116,9 +116,8 @@ impl Slots {
 
     /// The priority with which a key in process was handed out.
     pub(super) fn priority_in_work(&self, key: &ObjectKey) -> Option<Priority> {
-        self.processing
-            .get(key)
-            .map(|processing| processing.priority)
+        let processing = self.processing.get(key)?;
+        Some(processing.priority)
     }
 
     /// When the next delayed key is due.

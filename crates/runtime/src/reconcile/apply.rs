@@ -281,12 +281,9 @@ impl Reconciler {
         existing: Option<Existing<'_>>,
     ) -> Result<Option<&'static str>, RequestError> {
         let (resource, child, desired) = (wanted.resource, wanted.child, wanted.desired);
-        let (at, manager, body) = (
-            wanted.location(),
-            self.kind.field_manager,
-            wanted.body(existing),
-        );
-        let removals = self.context.children.removals(child.kind);
+        let (at, manager) = (wanted.location(), self.kind.field_manager);
+        let (body, children) = (wanted.body(existing), &self.context.children);
+        let removals = children.removals(child.kind);
         let force = existing.is_some();
         let (answer, is_created) = self.context.caller.apply(at, manager, force, &body).await?;
         // Without force, too: the child may have lost its label or its owner reference.
@@ -297,10 +294,7 @@ impl Reconciler {
         if lost.is_some() {
             return Ok(lost);
         }
-        let answered = self
-            .context
-            .children
-            .put_written(child.kind, &answer, removals);
+        let answered = children.put_written(child.kind, &answer, removals);
         let what = Repaired::Child(child.kind, child.name.as_str().into());
         let mut state = self.state(resource);
         match answered.filter(|answered| *answered != desired) {

@@ -58,10 +58,8 @@ impl Reconciler {
         }
         let manager = self.kind.field_manager;
         let at = self.location(&seen.resource);
-        let patched = self
-            .context
-            .caller
-            .json_patch(at, Part::Object, manager, &operations);
+        let caller = &self.context.caller;
+        let patched = caller.json_patch(at, Part::Object, manager, &operations);
         let patched: Option<IgnoredAny> = found(patched.await)?;
         if patched.is_some() {
             self.states.of(key, uid).repaired(Repaired::Finalizers, 0);

@@ -58,8 +58,6 @@ pub(super) use of_meta;
 
 /// A field with a text; empty if it is absent.
 pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
-    object
-        .get(field)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    let value = object.get(field).and_then(Value::as_str);
+    value.unwrap_or_default()
 }

@@ -36,10 +36,8 @@ impl Owner {
 
     fn annotated(brand: &Brand, object: &Value) -> Option<Self> {
         let annotations = object.get("metadata")?.get("annotations")?;
-        let mut parts = annotations
-            .get(brand.retained_for)?
-            .as_str()?
-            .splitn(4, '/');
+        let retained_for = annotations.get(brand.retained_for)?.as_str()?;
+        let mut parts = retained_for.splitn(4, '/');
         let [group, kind, name, uid] = std::array::from_fn(|_| parts.next());
         Some(Owner {
             group: group?.into(),
@@ -67,11 +65,9 @@ impl Owner {
             .iter()
             .find(|reference| reference.get("controller") == Some(&Value::Bool(true)))?;
         let api_version = text(controller, "apiVersion");
+        let (group, _) = api_version.split_once('/').unwrap_or_default();
         Some(Owner {
-            group: api_version
-                .split_once('/')
-                .map_or("", |(group, _)| group)
-                .into(),
+            group: group.into(),
             kind: text(controller, "kind").into(),
             name: text(controller, "name").into(),
             uid: text(controller, "uid").into(),

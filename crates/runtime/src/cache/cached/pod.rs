@@ -72,11 +72,8 @@ fn workload_of_pod(brand: &Brand, object: &Value, namespace: &str) -> Option<Box
     if &*owner.kind != "ReplicaSet" {
         return Some(pod_index(&owner.kind, namespace, &owner.name).into());
     }
-    let hash = object
-        .get("metadata")?
-        .get("labels")?
-        .get("pod-template-hash")?
-        .as_str()?;
+    let labels = object.get("metadata")?.get("labels")?;
+    let hash = labels.get("pod-template-hash")?.as_str()?;
     let deployment = owner.name.strip_suffix(hash)?.strip_suffix('-')?;
     Some(pod_index(DEPLOYMENT.kind, namespace, deployment).into())
 }

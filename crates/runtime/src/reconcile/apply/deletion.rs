@@ -54,10 +54,8 @@ impl Reconciler {
             if !is_held {
                 self.check_current(resource).await?;
                 let at = kind.location(key.namespace(), key.name());
-                let deleted = self
-                    .context
-                    .caller
-                    .delete(at, &meta.uid, meta.resource_version);
+                let caller = &self.context.caller;
+                let deleted = caller.delete(at, &meta.uid, meta.resource_version);
                 let left: Option<Value> = quartet_http::found(deleted.await)?;
                 is_held =
                     left.is_some_and(|it| it.pointer("/metadata/deletionTimestamp").is_some());

@@ -57,11 +57,8 @@ impl Reconciler {
         wanted: Wanted<'_>,
         paced: bool,
     ) -> Result<Expected, ApplyError> {
-        let (at, kind, manager) = (
-            wanted.location(),
-            wanted.child.kind,
-            self.kind.field_manager,
-        );
+        let (at, manager) = (wanted.location(), self.kind.field_manager);
+        let kind = wanted.child.kind;
         let mut object = self.context.caller.get(at).await?;
         let applied = fingerprint::of_observed(&object, manager, wanted.stamp);
         let owner = Owner::of(self.kind.brand, &object);
@@ -143,10 +140,8 @@ impl Reconciler {
         let mut body = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
         let of = |field: &str| object.pointer(&format!("/metadata/{field}"));
         let (uid, version) = (of("uid"), of("resourceVersion"));
-        merge(
-            &mut body,
-            json!({"metadata": {"uid": uid, "resourceVersion": version}}),
-        );
+        let precondition = json!({"metadata": {"uid": uid, "resourceVersion": version}});
+        merge(&mut body, precondition);
         let (at, manager, body) = (wanted.location(), self.kind.field_manager, body.to_string());
         let (answer, _) = self.context.caller.apply(at, manager, true, &body).await?;
         Ok(answer)
@@ -159,10 +154,8 @@ impl Reconciler {
         patch: &Value,
     ) -> Result<Value, RequestError> {
         let (manager, patch) = (self.kind.field_manager, patch.to_string());
-        self.context
-            .caller
-            .json_patch(at, Part::Object, manager, &patch)
-            .await
+        let caller = &self.context.caller;
+        caller.json_patch(at, Part::Object, manager, &patch).await
     }
 
     /// A child is missing. If it may have existed before, checks that the resource still exists in the
@@ -257,9 +250,8 @@ impl Reconciler {
             child_name = name,
             "adopted from an older operator"
         );
-        self.context
-            .recorder
-            .record(self.kind, wanted.resource, notice);
+        let recorder = &self.context.recorder;
+        recorder.record(self.kind, wanted.resource, notice);
     }
 
     /// Makes the operator the only owner of a list or object of an owned child in which what other managers own
