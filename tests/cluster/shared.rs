@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, MutexGuard};
 pub(crate) static OUTAGES: Shared = Shared::for_tests(3);
 
 /// For managers that register the URL of their webhooks, for all namespaces.
-pub(crate) static WEBHOOKS: Shared = Shared::for_tests(6);
+pub(crate) static WEBHOOKS: Shared = Shared::for_tests(7);
 
 /// A cluster from its first turn to its last one.
 pub(crate) struct Shared(Mutex<State>);

@@ -1,6 +1,8 @@
 //! Two versions of every kind on a real API server, which calls the manager's webhooks: objects
 //! written in one version are read in the other, and invalid ones are rejected.
 
+use std::process::Command;
+
 use quartet_operator::packaging::{self, kinds};
 use quartet_versions::Kind;
 use serde_json::json;
@@ -64,6 +66,16 @@ async fn is_registered(env: &TestEnv, url: &str) -> bool {
     let crd = env.api.get(CRD).await.expect("it exists");
     let called = crd.pointer(CLIENT).expect("it is there")["url"].as_str();
     called.is_some_and(|called| called.starts_with(url))
+}
+
+/// Asserts that the API server is told to call the Service again, and no webhook that validates.
+async fn no_url_is_left(env: &TestEnv) {
+    let crd = env.api.get(CRD).await.expect("it exists");
+    let client = crd.pointer(CLIENT).expect("it is there");
+    let is_restored = client["service"].is_object() && client["url"].is_null();
+    assert!(is_restored, "{client}");
+    let left = env.api.get(CONFIGURATION).await;
+    assert_eq!(left.expect_err("deleted").code, 404);
 }
 
 const CRD: &str =
@@ -130,11 +142,7 @@ async fn the_webhook_rejects_what_the_schema_cannot_in_the_fields_of_the_version
         limit.pause(|| format!("it runs: {}", manager.log())).await;
     }
     assert_eq!(manager.code(), Some(0), "{}", manager.log());
-    let left = env.api.get(CONFIGURATION).await;
-    assert_eq!(left.expect_err("deleted").code, 404);
-    let crd = env.api.get(CRD).await.expect("it exists");
-    let client = crd.pointer(CLIENT).expect("it is there");
-    assert!(client["service"].is_object(), "{client}");
+    no_url_is_left(&env).await;
 }
 
 #[tokio::test]
@@ -155,10 +163,19 @@ async fn what_a_killed_run_left_is_replaced_by_the_next_run_and_restored() {
     }
     let exit = env.stop_manager().expect("it runs");
     assert_eq!(exit.code, Some(0), "{}", exit.log);
-    let crd = env.api.get(CRD).await.expect("it exists");
-    let client = crd.pointer(CLIENT).expect("it is there");
-    let is_restored = client["service"].is_object() && client["url"].is_null();
-    assert!(is_restored, "{client}");
-    let left = env.api.get(CONFIGURATION).await;
-    assert_eq!(left.expect_err("deleted").code, 404);
+    no_url_is_left(&env).await;
+}
+
+#[tokio::test]
+async fn what_a_killed_run_left_is_restored_by_make_install() {
+    let (_turn, mut env) = test_env("installed", &[]).await;
+    env.manager().kill();
+    let mut install = Command::new("make");
+    install
+        .args(["install", "KUBECTL=kubectl"])
+        .env_remove("MAKEFLAGS");
+    install.current_dir(env!("CARGO_MANIFEST_DIR"));
+    let output = install.envs(env.variables()).output().expect("make runs");
+    assert!(output.status.success(), "{output:?}");
+    no_url_is_left(&env).await;
 }
