@@ -237,6 +237,37 @@ mod tests {
         assert!(text.contains(line), "{text}");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn readyz_says_how_long_the_api_server_has_not_answered_and_does_not_fail() {
+        let counter = counter(&mut Registry::default());
+        let answered = counter.answered.subscribe();
+        let readyz = crate::health::router(vec![], move || crate::silence(*answered.borrow()));
+        let said = async || {
+            let request = Request::get("/readyz?verbose").body(Body::empty()).unwrap();
+            let response = readyz.clone().oneshot(request).await.unwrap();
+            assert_eq!(response.status(), StatusCode::OK);
+            let body = axum::body::to_bytes(response.into_body(), 4096).await;
+            String::from_utf8(body.unwrap().to_vec()).unwrap()
+        };
+        let call = async |is_answered: bool| {
+            let answer = move || is_answered.then(Answer::default);
+            let server = tower::service_fn(move |_: Request<()>| {
+                std::future::ready(answer().ok_or("refused"))
+            });
+            let sent = counter.layer(server).oneshot(Request::default()).await;
+            assert_eq!(sent.is_ok(), is_answered);
+        };
+        let silent = "[+]ping ok\nthe API server has not answered for 240 s\nreadyz check passed\n";
+        for _ in 0..2 {
+            sleep(Duration::from_secs(120)).await;
+            assert_eq!(said().await, "[+]ping ok\nreadyz check passed\n");
+            sleep(Duration::from_secs(120)).await;
+            call(false).await;
+            assert_eq!(said().await, silent);
+            call(true).await;
+        }
+    }
+
     const WATCH: &str = "/api/v1/pods?allowWatchBookmarks=true&watch=true&resourceVersion=1";
     const NOW: Duration = Duration::ZERO;
 
