@@ -77,12 +77,10 @@ impl TestEnv {
     pub fn start_replica(&self, user: &str, kubeconfig: &Value) -> (Manager, PathBuf) {
         let file = std::env::temp_dir().join(format!("{user}.kubeconfig"));
         std::fs::write(&file, kubeconfig.to_string()).expect("written");
-        let flags = [
-            "--leader-elect".to_owned(),
-            format!("--leader-election-namespace={}", self.namespace),
-            format!("--watch-namespace={}", self.namespace),
-        ];
-        (Manager::start(&file, &flags), file)
+        // As in a pod, the Lease is in the namespace of this variable.
+        let environment = [("POD_NAMESPACE", &*self.namespace)];
+        let flags = self.flags(&["--leader-elect"]);
+        (Manager::start_with(&file, &flags, &environment), file)
     }
 
     /// Starts the manager with `flags` in addition to those of every test.
