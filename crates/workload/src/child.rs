@@ -30,7 +30,7 @@ pub struct ChildType {
     pub plural: &'static str,
     /// The type creates pods, and a change of it restarts them.
     pub has_pods: bool,
-    /// Computes the state of an object of this type.
+    /// Computes the state of an object of this type, which may lack `spec.template` if it has pods.
     pub observe: fn(&Value) -> ChildState,
 }
 
