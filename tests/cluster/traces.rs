@@ -60,15 +60,6 @@ fn is_root(span: &Value) -> bool {
     span["parentSpanId"].as_str().is_none_or(str::is_empty)
 }
 
-/// Waits until the log has a line with `message`.
-async fn logged(env: &TestEnv, message: &str) {
-    let mut limit = Limit::new(DEADLINE);
-    while !env.log().contains(message) {
-        assert!(!limit.is_over(), "no {message:?} in {}", env.log());
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
-}
-
 #[tokio::test]
 async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
     let folder = devcluster::StateFolder::create().expect("a folder");
@@ -85,9 +76,10 @@ async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
         ),
     ];
     // No collector listens yet: the manager works and logs that.
-    let (_turn, env) = test_env("traces", &environment).await;
+    let (_turn, mut env) = test_env("traces", &environment).await;
     create(&env, "untraced").await;
-    logged(&env, "BatchSpanProcessor.ExportError").await;
+    let failed = env.manager().logged(&["BatchSpanProcessor.ExportError"]);
+    failed.await;
 
     let collector = Collector::start(folder.path(), &address).await;
     create(&env, "traced").await;

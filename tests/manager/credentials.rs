@@ -11,7 +11,7 @@ use testkit::{Limit, Manager};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsAcceptor;
 
-use crate::process::{Kubeconfig, logged};
+use crate::process::Kubeconfig;
 
 /// What kube and the manager promise, on an idle machine: every minute, and then the next attempt.
 const READ_AGAIN: Duration = Duration::from_secs(150);
@@ -75,11 +75,9 @@ async fn an_authority_and_a_token_in_files_are_read_again() {
     let (address, last) = serve(&new).await;
     let files = [("ca.crt", old.as_str()), ("token", "one")];
     let (kubeconfig, running) = start(&address, "tokenFile: token", &files);
-    logged(
-        &running,
-        &["cannot reach the API server", "invalid peer certificate"],
-    )
-    .await;
+    running
+        .logged(&["cannot reach the API server", "invalid peer certificate"])
+        .await;
     std::fs::write(beside(&kubeconfig, "ca.crt"), new.cert.pem()).unwrap();
     std::fs::write(beside(&kubeconfig, "token"), "two").unwrap();
     let mut limit = Limit::new(READ_AGAIN);
@@ -100,7 +98,7 @@ async fn a_new_client_certificate_ends_the_process_with_a_clear_line() {
         ("tls.key", &key),
     ];
     let (kubeconfig, mut running) = start(&address, user, &files);
-    logged(&running, &["API server reached"]).await;
+    running.logged(&["API server reached"]).await;
     let certificate = beside(&kubeconfig, "tls.crt");
     std::fs::write(&certificate, new).unwrap();
     let mut limit = Limit::new(READ_AGAIN);

@@ -3,7 +3,7 @@
 use testkit::{Limit, http};
 
 use crate::metrics_list;
-use crate::process::{Kubeconfig, STOP_DEADLINE, ended_by, logged};
+use crate::process::{Kubeconfig, STOP_DEADLINE, ended_by};
 
 #[tokio::test]
 async fn while_the_api_server_is_down_metrics_are_denied_and_the_log_says_why() {
@@ -21,7 +21,7 @@ async fn while_the_api_server_is_down_metrics_are_denied_and_the_log_says_why() 
         assert!(!body.contains("process_"), "{body}");
     }
     let denied = "cannot review access to the metrics";
-    let line = logged(&running, &[denied]).await;
+    let line = running.logged(&[denied]).await;
     assert!(line.contains("refused"), "{line}");
     let (_, log) = ended_by(running, "-TERM").await;
     assert!(!log.contains("some-token"), "{log}");

@@ -5,18 +5,16 @@ use std::time::Duration;
 
 use testkit::{Limit, Manager, http};
 
-use crate::process::{Kubeconfig, STOP_DEADLINE, ended_by, logged, manager};
+use crate::process::{Kubeconfig, STOP_DEADLINE, ended_by, manager};
 
 #[tokio::test]
 async fn while_the_api_server_is_down_it_runs_retries_and_stops_on_sigterm() {
     let kubeconfig = Kubeconfig::for_nobody();
     let running = kubeconfig.start(&["--metrics-secure=false"], &[]);
     for seconds in ["\"retry_seconds\":1", "\"retry_seconds\":2"] {
-        logged(
-            &running,
-            &["cannot reach the API server", "refused", seconds],
-        )
-        .await;
+        running
+            .logged(&["cannot reach the API server", "refused", seconds])
+            .await;
     }
     for path in ["/healthz", "/readyz", "/readyz/shutdown"] {
         let answer = running.get("health probes", path).await;
@@ -54,7 +52,7 @@ async fn an_api_server_that_never_responds_does_not_delay_the_stop() {
     // Of a terminal: Ctrl-C, and its end.
     for signal in ["-INT", "-HUP"] {
         let running = kubeconfig.start(&[], &[]);
-        logged(&running, &["\"starting\"", &server]).await;
+        running.logged(&["\"starting\"", &server]).await;
         assert_eq!(running.get("health probes", "/healthz").await.1, "ok");
         assert_eq!(ended_by(running, signal).await.0, Some(0), "{signal}");
     }
@@ -110,9 +108,11 @@ async fn signals_change_what_is_logged() {
     let running = kubeconfig.start(&[], &[]);
     let health = running.address_of("health probes").await;
     assert!(running.signal("-USR1"));
-    logged(&running, &[CHANGED, "\"debug\""]).await;
+    running.logged(&[CHANGED, "\"debug\""]).await;
     let request = ["\"message\":\"requesting\"", "\"http.method\":\"GET\""];
-    logged(&running, &[&["\"level\":\"DEBUG\""][..], &request].concat()).await;
+    running
+        .logged(&[&["\"level\":\"DEBUG\""][..], &request].concat())
+        .await;
     // A line that was being written may appear within a second; the second signal marks its end.
     for times in [2, 3] {
         assert!(running.signal("-USR2"));

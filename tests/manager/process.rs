@@ -77,21 +77,6 @@ impl Drop for Kubeconfig {
     }
 }
 
-/// Waits for a line with all `parts` in its log, and returns it.
-pub(crate) async fn logged(manager: &Manager, parts: &[&str]) -> String {
-    let mut limit = Limit::new(STOP_DEADLINE);
-    loop {
-        let log = manager.log();
-        let mut lines = log.lines();
-        if let Some(line) = lines.find(|line| parts.iter().all(|part| line.contains(part))) {
-            return line.to_owned();
-        }
-        limit
-            .pause(|| format!("no line with {parts:?} in:\n{log}"))
-            .await;
-    }
-}
-
 /// Sends a signal; returns the exit code and the whole log.
 pub(crate) async fn ended_by(mut manager: Manager, signal: &str) -> (Option<i32>, String) {
     assert!(manager.signal(signal), "{signal}");

@@ -138,6 +138,20 @@ impl Manager {
         }
     }
 
+    /// Waits for a line with all `parts` in its log, and returns it.
+    pub async fn logged(&self, parts: &[&str]) -> String {
+        let mut limit = Limit::new(DEADLINE);
+        loop {
+            let log = self.log();
+            let mut lines = log.lines();
+            if let Some(line) = lines.find(|line| parts.iter().all(|part| line.contains(part))) {
+                return line.to_owned();
+            }
+            let failure = || format!("no line with {parts:?} in:\n{log}");
+            limit.pause(failure).await;
+        }
+    }
+
     /// Sends SIGTERM; returns whether it could be sent.
     pub fn terminate(&self) -> bool {
         self.signal("-TERM")
