@@ -4,24 +4,29 @@
 use serde_json::{Value, json};
 
 use crate::changes;
-use testkit::{DEPLOYMENT, Kind, MEMCACHED, NGINX, POD, SERVICE, TestEnv, condition, is_ready};
+use testkit::{DEPLOYMENT, Kind, MEMCACHED, ORIGINAL_KINDS, POD, SERVICE, TestEnv};
+use testkit::{condition, is_ready};
 
 /// The annotation in which the spoke version keeps the fields that only the hub version has.
 const CONVERSION_DATA: &str = "quartet-operator.example.com/conversion-data";
 
-/// A Memcached with these fields of the hub version.
-fn memcached(name: &str, size: i64, hub: &Value) -> Value {
-    let mut object = MEMCACHED.object(name, json!({"size": size}));
-    let data = json!({"v1": hub}).to_string();
+/// A resource with these fields of the hub version.
+fn with_hub(kind: Kind, name: &str, spec: Value, hub: &Value) -> Value {
+    let mut object = kind.object(name, spec);
+    let data = json!({"v1": hub, "v2": hub}).to_string();
     object["metadata"]["annotations"] = json!({CONVERSION_DATA: data});
     object
 }
 
-/// A value for each optional field that the pods show.
+fn memcached(name: &str, hub: &Value) -> Value {
+    with_hub(MEMCACHED, name, json!({"size": 1}), hub)
+}
+
+/// A value for each optional field that the pods show; a kind ignores those that it does not have.
 fn everything() -> Value {
     json!({
         "memory": 128, "maxConnections": 10, "threads": 2, "port": 11212,
-        "service": {"enabled": true},
+        "service": {"enabled": true, "port": 81},
         "image": "docker.io/library/memcached:1.6.39-alpine", "imagePullPolicy": "Always",
         "imagePullSecrets": [{"name": "a"}, {"name": "b"}],
         "resources": {"requests": {"cpu": "1m"}, "limits": {"memory": "256Mi"}},
@@ -42,6 +47,9 @@ fn content(child: &Value, name: &str) -> Value {
     for assigned in ["clusterIP", "clusterIPs"] {
         spec.as_object_mut().expect("a spec").remove(assigned);
     }
+    if let Some(port) = spec.pointer_mut("/ports/0") {
+        port.as_object_mut().expect("a port").remove("nodePort");
+    }
     let text = json!([spec, child["metadata"]["labels"]]).to_string();
     serde_json::from_str(&text.replace(name, "NAME")).expect("JSON")
 }
@@ -56,48 +64,53 @@ async fn clear_managed_fields(env: &TestEnv, kind: Kind, name: &str) {
 async fn a_child_whose_managed_fields_were_cleared_keeps_no_field_that_the_spec_loses() {
     let mut env = TestEnv::start("cleared").await;
     let least = json!({"service": {"enabled": true}});
-    let fresh = env.apply(&memcached("fresh", 1, &least)).await;
-    fresh.expect("applied");
-    for name in ["while-it-runs", "while-it-is-stopped"] {
-        let full = memcached(name, 1, &everything());
-        env.apply(&full).await.expect("applied");
-    }
-    env.until_ready(MEMCACHED, "fresh").await;
-    for name in ["while-it-runs", "while-it-is-stopped"] {
-        // Its pods fit no node here.
-        for kind in [DEPLOYMENT, SERVICE] {
-            env.until(kind, name, "applied", |_| true).await;
+    for (kind, mut spec) in changes::one_of_each(30089) {
+        let fresh = format!("fresh-{}", kind.plural);
+        let object = with_hub(kind, &fresh, spec.clone(), &least);
+        env.apply(&object).await.expect("applied");
+        env.until_ready(kind, &fresh).await;
+        for (case, port) in [("while-it-runs", 30090), ("while-it-is-stopped", 30091)] {
+            let name = &*format!("{case}-{}", kind.plural);
+            if kind.kind == "ElasticWeb" {
+                spec["port"] = json!(port);
+            }
+            let full = with_hub(kind, name, spec.clone(), &everything());
+            env.apply(&full).await.expect("applied");
+            // Its pods fit no node here.
+            for kind in [DEPLOYMENT, SERVICE] {
+                env.until(kind, name, "applied", |_| true).await;
+            }
+            let annotated =
+                json!({"spec": {"template": {"metadata": {"annotations": {"by": "hand"}}}}});
+            let annotated = env.patch(DEPLOYMENT, name, annotated).await;
+            annotated.expect("annotated");
+            if case == "while-it-is-stopped" {
+                env.stop_manager();
+            }
+            for kind in [DEPLOYMENT, SERVICE] {
+                clear_managed_fields(&env, kind, name).await;
+            }
+            let lesser = with_hub(kind, name, spec.clone(), &least);
+            env.apply(&lesser).await.expect("applied");
+            if case == "while-it-is-stopped" {
+                env.start_manager(&[]);
+            }
+            for kind in [DEPLOYMENT, SERVICE] {
+                let wanted = content(&env.get(kind, &fresh).await.expect("it"), &fresh);
+                env.until(kind, name, "as a new one", |child| {
+                    let mut found = child.clone();
+                    if let Some(template) = found.pointer_mut("/spec/template/metadata") {
+                        let annotations = template["annotations"].take();
+                        assert_eq!(annotations, json!({"by": "hand"}), "it is not ours");
+                        let metadata = template.as_object_mut().expect("metadata");
+                        metadata.remove("annotations");
+                    }
+                    content(&found, name) == wanted
+                })
+                .await;
+            }
+            env.until_ready(kind, name).await;
         }
-        let annotated =
-            json!({"spec": {"template": {"metadata": {"annotations": {"by": "hand"}}}}});
-        let annotated = env.patch(DEPLOYMENT, name, annotated).await;
-        annotated.expect("annotated");
-        if name == "while-it-is-stopped" {
-            env.stop_manager();
-        }
-        for kind in [DEPLOYMENT, SERVICE] {
-            clear_managed_fields(&env, kind, name).await;
-        }
-        let lesser = memcached(name, 1, &least);
-        env.apply(&lesser).await.expect("applied");
-        if name == "while-it-is-stopped" {
-            env.start_manager(&[]);
-        }
-        for kind in [DEPLOYMENT, SERVICE] {
-            let wanted = content(&env.get(kind, "fresh").await.expect("it"), "fresh");
-            env.until(kind, name, "as a new one", |child| {
-                let mut found = child.clone();
-                if let Some(template) = found.pointer_mut("/spec/template/metadata") {
-                    let annotations = template["annotations"].take();
-                    assert_eq!(annotations, json!({"by": "hand"}), "it is not ours");
-                    let metadata = template.as_object_mut().expect("metadata");
-                    metadata.remove("annotations");
-                }
-                content(&found, name) == wanted
-            })
-            .await;
-        }
-        env.until_ready(MEMCACHED, name).await;
     }
 }
 
@@ -179,7 +192,7 @@ async fn orphans_that_are_ours_are_adopted_and_no_others() {
     let cases = || adopted.into_iter().chain(others);
     let name_of = |case: Meanwhile| format!("{case:?}").to_lowercase();
     for case in cases() {
-        let created = env.apply(&memcached(&name_of(case), 1, &hub)).await;
+        let created = env.apply(&memcached(&name_of(case), &hub)).await;
         created.expect("applied");
     }
     for case in cases() {
@@ -202,7 +215,7 @@ async fn orphans_that_are_ours_are_adopted_and_no_others() {
         let rolled_out = env.until(DEPLOYMENT, &name, "rolled out", is_rolled_out);
         let before = rolled_out.await;
         let pods = pods(&env, &name).await;
-        let created = env.apply(&memcached(&name, 1, &hub)).await;
+        let created = env.apply(&memcached(&name, &hub)).await;
         let uid = created.expect("applied")["metadata"]["uid"].clone();
         if others.contains(&case) {
             let blocked = env.until_degraded(MEMCACHED, &name, "NameConflict").await;
@@ -301,43 +314,46 @@ async fn no_resource_is_current_before_it_is_ready() {
 #[tokio::test]
 async fn conditions_of_other_controllers_stay() {
     let env = TestEnv::start("conditions").await;
-    let created = env.apply(&NGINX.object("web", json!({"count": 1}))).await;
-    created.expect("applied");
-    env.until_ready(NGINX, "web").await;
-    // By server-side apply, and by a replacement of the list, in which theirs is the first one.
     let theirs = |of: &str| {
         json!({
             "type": format!("example.com/{of}"), "status": "True", "reason": "Done", "message": "m",
             "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
         })
     };
-    let mut applied = NGINX.object("web", Value::Null);
-    applied.as_object_mut().expect("an object").remove("spec");
-    applied["status"] = json!({"conditions": [theirs("BackedUp")]});
-    let path = format!("{}/status?fieldManager=backup", env.path(NGINX, "web"));
-    env.api.apply(&path, &applied).await.expect("applied");
-    let read = env.get(NGINX, "web").await.expect("it");
-    let all = read["status"]["conditions"].as_array().expect("a list");
-    let all = [&[theirs("Scanned")], &all[..]].concat();
-    let status = json!({"status": {"conditions": all}});
-    env.patch_status(NGINX, "web", status).await;
-
     let has =
         |object: &Value, it| condition(object, &format!("example.com/{it}")) == Some(&theirs(it));
     let has_theirs = |object: &Value| has(object, "BackedUp") && has(object, "Scanned");
-    for count in [2, 1] {
-        let scale = json!({"spec": {"count": count}});
-        env.patch(NGINX, "web", scale).await.expect("scaled");
-        let ready = env.until_ready(NGINX, "web").await;
-        assert!(has_theirs(&ready), "{:#}", ready["status"]);
+    let sizes = ["size", "count", "totalQPS", "size"];
+    for ((kind, spec), size) in changes::one_of_each(30092).into_iter().zip(sizes) {
+        let name = kind.plural;
+        changes::apply_ready(&env, kind, name, spec).await;
+        // By server-side apply, and by a replacement of the list, in which theirs is the first one.
+        let mut applied = kind.object(name, Value::Null);
+        applied.as_object_mut().expect("an object").remove("spec");
+        applied["status"] = json!({"conditions": [theirs("BackedUp")]});
+        let path = format!("{}/status?fieldManager=backup", env.path(kind, name));
+        env.api.apply(&path, &applied).await.expect("applied");
+        let read = env.get(kind, name).await.expect("it");
+        let all = read["status"]["conditions"].as_array().expect("a list");
+        let all = [&[theirs("Scanned")], &all[..]].concat();
+        let status = json!({"status": {"conditions": all}});
+        env.patch_status(kind, name, status).await;
+        for count in [2, 1] {
+            changes::patch(&env, kind, name, json!({"spec": {size: count}})).await;
+            let ready = env.until_ready(kind, name).await;
+            assert!(has_theirs(&ready), "{:#}", ready["status"]);
+        }
     }
     let writes = || {
         let mut requests = env.requests();
-        requests.retain(|it| it.resource == "nginxes/status");
+        let of = |kind: &Kind| format!("{}/status", kind.plural);
+        requests.retain(|it| ORIGINAL_KINDS.iter().any(|kind| it.resource == of(kind)));
         requests.len()
     };
     let before = writes();
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     assert_eq!(writes(), before, "nothing differs");
-    assert!(has_theirs(&env.get(NGINX, "web").await.expect("it")));
+    for kind in ORIGINAL_KINDS {
+        assert!(has_theirs(&env.get(kind, kind.plural).await.expect("it")));
+    }
 }
