@@ -18,7 +18,7 @@ use crate::cache::decode::{Received, WatchItem};
 pub use crate::cache::store::{Change, Store};
 use crate::metrics::Metrics;
 use crate::object::Object;
-use quartet_http::{exponential, relisting};
+use quartet_http::{error_report, exponential, relisting};
 
 /// Objects per page of a list. With client-go's 500 (`pager.defaultPageSize`), the first lists of 1000
 /// resources leave 3 MiB more in the allocator.
@@ -146,8 +146,8 @@ impl<T: Object> Informer<T> {
         let delay = longest.mul_f64(0.5 + 0.5 * fastrand::f64());
         *errors = errors.saturating_add(1);
         waits.resumed = Some(now + delay);
-        let milliseconds = delay.as_millis();
-        warn!(kind, %error, milliseconds, "the watch failed; retrying");
+        let (error, milliseconds) = (error_report(error), delay.as_millis());
+        warn!(kind, error, milliseconds, "the watch failed; retrying");
         delay
     }
 
