@@ -1,15 +1,19 @@
-//! A manager outside the cluster, with the token of a ServiceAccount in a file: the token is revoked, and then
-//! a new one is written.
+//! Credentials in files that are replaced. Outside the cluster, the token of a ServiceAccount is revoked, and then
+//! a new one is written; in a pod, the authority of the API server.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use faultproxy::{Entry, Proxy};
+use kube::config::Kubeconfig;
 use serde_json::json;
 
 use crate::changes;
 use crate::metrics::token;
 use crate::rights::{allow_manager, kubeconfig_of};
-use testkit::{DEADLINE, Kind, Limit, MEMCACHED, TestEnv, is_ready, kind};
+use testkit::{DEADLINE, Kind, Limit, MEMCACHED, Manager, TestEnv, is_ready, kind};
 
 const SECRET: Kind = kind("v1", "Secret", "secrets");
 
@@ -78,4 +82,63 @@ async fn a_revoked_token_is_replaced_in_its_file_and_new_resources_become_ready(
     let (alone, leader) = tokio::join!(alone, leader);
     // A leader ends unless it reads the file within the 10 s in which it must renew its Lease.
     assert!(alone == 0 && leader <= 1, "{alone}, {leader}");
+}
+
+/// The proxy is also the collector of the traces: it forwards them, and the answer is 404.
+#[tokio::test]
+async fn in_a_pod_a_new_authority_is_read_by_the_controllers_and_for_traces() {
+    let env = TestEnv::without_manager("authority").await;
+    let upstream = Kubeconfig::read_from(env.kubeconfig()).expect("a kubeconfig");
+    let old = Proxy::start(upstream.clone()).await.expect("a proxy");
+    let (address, server) = (old.address, format!("https://{}", old.address));
+    let run = devcluster::StateFolder::create().expect("a folder");
+    let account = run.path().join("secrets/kubernetes.io/serviceaccount");
+    fs::create_dir_all(&account).expect("a folder");
+    let write = |file, text: &str| fs::write(account.join(file), text).expect("written");
+    write("ca.crt", &old.certificate);
+    write("token", &token(&env, "manager", json!({})).await);
+    write("namespace", &env.namespace);
+    let in_a_pod = |program: &OsStr| {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c"]);
+        command.arg(r#"mount --bind "$0" /var/run && exec "$@""#);
+        command.args([run.path().as_os_str(), program]);
+        command
+    };
+    let tried = in_a_pod("true".as_ref()).status();
+    if !tried.is_ok_and(|status| status.success()) {
+        println!("not tested: mounts are not permitted here");
+        return;
+    }
+    let flags = [format!("--watch-namespace={}", env.namespace)];
+    let manager = Manager::command(env.kubeconfig(), &flags, &[]);
+    let mut command = in_a_pod(manager.get_program());
+    command
+        .args(manager.get_args())
+        .env("ENABLE_WEBHOOKS", "false")
+        .env_remove("KUBECONFIG")
+        .env("KUBERNETES_SERVICE_HOST", address.ip().to_string())
+        .env("KUBERNETES_SERVICE_PORT", address.port().to_string())
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", server)
+        .env("OTEL_EXPORTER_OTLP_CERTIFICATE", account.join("ca.crt"));
+    let mut manager = Manager::spawn(command);
+    changes::apply_ready(&env, MEMCACHED, "before", json!({"size": 1})).await;
+
+    drop(old);
+    // The port is free when the task of the proxy has ended.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let new = Proxy::start_at(address, upstream).await.expect("a proxy");
+    changes::apply(&env, MEMCACHED, "after", json!({"size": 1})).await;
+    let why = manager.logged(&["the watch failed", "invalid peer certificate"]);
+    why.await;
+    write("ca.crt", &new.certificate);
+    let (began, mut limit) = (Instant::now(), Limit::new(READ_AGAIN));
+    let is_of_traces = |it: Entry| it.target.resource == "/v1/traces";
+    while !is_ready(&env.get(MEMCACHED, "after").await.expect("it exists"))
+        || !new.journal().into_iter().any(is_of_traces)
+    {
+        limit.pause(|| manager.log()).await;
+    }
+    println!("Ready and traced after {:.0?}", began.elapsed());
+    assert!(manager.runs(), "{}", manager.log());
 }

@@ -42,8 +42,10 @@ pub(crate) struct Shared {
 
 /// A running proxy. It and all its connections end when it is dropped.
 pub struct Proxy {
-    address: SocketAddr,
-    certificate: String,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its authority, as PEM.
+    pub certificate: String,
     shared: Shared,
     accepting: JoinHandle<Infallible>,
 }
@@ -54,6 +56,17 @@ impl Proxy {
     /// # Errors
     /// The kubeconfig cannot be used, or there is no port.
     pub async fn start(kubeconfig: Kubeconfig) -> Result<Self, Box<dyn Error + Send + Sync>> {
+        Self::start_at((Ipv4Addr::LOCALHOST, 0).into(), kubeconfig).await
+    }
+
+    /// Like [`Proxy::start`], at this address, for example that of a proxy that was dropped.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub async fn start_at(
+        address: SocketAddr,
+        kubeconfig: Kubeconfig,
+    ) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let options = KubeConfigOptions::default();
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
         // Faults come from rules and timeouts from the client.
@@ -73,7 +86,7 @@ impl Proxy {
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(vec![made.cert.der().clone()], key)?;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let accepting = accept(listener, TlsAcceptor::from(Arc::new(tls)), shared.clone());
         Ok(Proxy {
