@@ -68,12 +68,9 @@ struct Outcome {
 fn check(body: &[u8]) {
     let uid = reviews::uid_in(body, reviews::CONVERSION);
     let (status, bytes) = HANDLERS.answer(paths::CONVERT, body).expect("an endpoint");
-    assert!(
-        bytes.len() <= 4096 + 16 * body.len(),
-        "{} bytes are answered to {}",
-        bytes.len(),
-        body.len()
-    );
+    let (asked, answered) = (body.len(), bytes.len());
+    let is_bounded = answered <= 4096 + 16 * asked;
+    assert!(is_bounded, "{answered} bytes are answered to {asked}");
     let Some(uid) = uid else {
         let answer: Value = serde_json::from_slice(&bytes).expect("a response is JSON");
         assert_eq!(status, 400, "{answer}");

@@ -63,11 +63,8 @@ fn recipe(bytes: &mut Unstructured<'_>) -> Result<()> {
         let mut with_others = object.clone();
         with_others["spec"]["fieldOfOthers"] = json::any(bytes)?;
         with_others["status"] = json::any(bytes)?;
-        assert_eq!(
-            observed(&with_others, MANAGER),
-            Some(applied),
-            "{with_others}"
-        );
+        let found = observed(&with_others, MANAGER);
+        assert_eq!(found, Some(applied), "{with_others}");
 
         let mut edited = object;
         edited["spec"]["selector"] = json!({"edited": "by hand"});

@@ -67,11 +67,7 @@ fn event(bytes: &mut Unstructured<'_>) -> Result<String> {
 
 fn check(lines: &[&[u8]]) {
     let followed = follow(lines);
-    assert_eq!(
-        follow(lines),
-        followed,
-        "the same lines give the same cache"
-    );
+    assert_eq!(follow(lines), followed, "the same lines, the same cache");
     for (namespace, name, _, _) in &followed.cached {
         // One state in each of the four caches.
         let states = followed.cached.iter();

@@ -71,10 +71,8 @@ fn follow_as<T: Object + PartialEq>(
     }
     for object in store.snapshot() {
         let key = object.key();
-        assert_eq!(
-            store.get(key).as_ref().map(Arc::as_ptr),
-            Some(Arc::as_ptr(&object))
-        );
+        let found = store.get(key).expect("the object");
+        assert!(Arc::ptr_eq(&found, &object));
         followed.cached.push((
             key.namespace().to_owned(),
             key.name().to_owned(),

@@ -103,10 +103,7 @@ fn the_generated_folders_hold_no_file_that_nothing_generates() {
             } else {
                 let is_known = known.contains(&path) || folder == features;
                 let is_expected = is_known || is_named(root, &path);
-                assert!(
-                    is_expected,
-                    "{path:?} is neither generated nor named by a kustomization"
-                );
+                assert!(is_expected, "{path:?} is neither generated nor named");
             }
         }
     }

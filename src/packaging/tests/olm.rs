@@ -182,10 +182,8 @@ fn the_labels_of_the_bundles_image_are_its_annotations() {
     let annotations: BTreeSet<String> = annotations.collect();
     let labels = text("bundle.Dockerfile").lines();
     let labels = labels.filter_map(|line| line.strip_prefix("LABEL "));
-    assert_eq!(
-        labels.map(str::to_owned).collect::<BTreeSet<_>>(),
-        annotations
-    );
+    let labels: BTreeSet<_> = labels.map(str::to_owned).collect();
+    assert_eq!(labels, annotations);
     assert!(annotations.contains("operators.operatorframework.io.bundle.channels.v1=candidate"));
 }
 
@@ -230,10 +228,8 @@ fn a_later_version_replaces_and_skips_the_earlier_ones() {
         let channel: Value = serde_saphyr::from_str(&files[Path::new(&path)]).unwrap();
         let entry = |version: &str, replaced: &str| {
             let skipped = format!(">=0.0.0 <{version}");
-            let (name, replaced) = (
-                format!("{PROJECT}.v{version}"),
-                format!("{PROJECT}.v{replaced}"),
-            );
+            let name = format!("{PROJECT}.v{version}");
+            let replaced = format!("{PROJECT}.v{replaced}");
             json!({"name": name, "replaces": replaced, "skipRange": skipped})
         };
         let first = json!({"name": "quartet-operator.v0.1.0", "skipRange": ">=0.0.0 <0.1.0"});

@@ -49,20 +49,14 @@ fn a_value_of_another_type_is_told() {
     let policy = json!({"imagePullPolicy": "Sometimes"});
     let limits = json!({"resources": {"limits": {"cpu": -1}}});
     let unknown = "unknown variant `Sometimes`, expected one of `Always`";
+    let number = "invalid type: string \"3\", expected i32";
+    let list = "invalid type: sequence, expected";
+    let variant = "data did not match any variant";
     for (said, problem) in [
-        (
-            said(&nginx::KIND, "v1alpha1", count),
-            "invalid type: string \"3\", expected i32",
-        ),
-        (
-            said(&memcached::KIND, "v1", json!([1])),
-            "invalid type: sequence, expected",
-        ),
+        (said(&nginx::KIND, "v1alpha1", count), number),
+        (said(&memcached::KIND, "v1", json!([1])), list),
         (said(&nginx::KIND, "v1", policy), unknown),
-        (
-            said(&nginx::KIND, "v1", limits),
-            "data did not match any variant",
-        ),
+        (said(&nginx::KIND, "v1", limits), variant),
     ] {
         let expected = format!("spec: Invalid value: {problem}");
         assert!(said.as_ref().unwrap().starts_with(&expected), "{said:?}");

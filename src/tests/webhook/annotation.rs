@@ -22,10 +22,8 @@ async fn fields_in_the_annotation_must_have_the_types_of_those_of_the_spec() {
     let right = json!({"v1": {"memory": 5}}).to_string();
     let field = format!("metadata.annotations[{DATA_ANNOTATION}]");
     let detail = "spec of v1: Invalid value: invalid type: string \"5\", expected i32";
-    for review in [
-        creation(&with_data(1, &wrong)),
-        update(&with_data(1, &right), &with_data(1, &wrong)),
-    ] {
+    let made_wrong = update(&with_data(1, &right), &with_data(1, &wrong));
+    for review in [creation(&with_data(1, &wrong)), made_wrong] {
         let said = said(&server, MEMCACHED_SPOKE, &review).await;
         assert!(said.contains(&field) && said.contains(detail), "{said}");
     }
@@ -52,17 +50,12 @@ async fn conversion_data_has_a_greatest_length() {
     for review in [creation(&longer), update(&most, &longer)] {
         let rejected = asked(&server, MEMCACHED_SPOKE, &review).await;
         let said = message(&rejected);
-        assert!(
-            said.contains("Too long: may not be more than 32768 bytes"),
-            "{said}"
-        );
+        let problem = "Too long: may not be more than 32768 bytes";
+        assert!(said.contains(problem), "{said}");
     }
     // One that was stored before may stay, or become shorter.
-    for review in [
-        creation(&most),
-        update(&longest, &longest),
-        update(&longest, &longer),
-    ] {
+    let shorter = update(&longest, &longer);
+    for review in [creation(&most), update(&longest, &longest), shorter] {
         let allowed = asked(&server, MEMCACHED_SPOKE, &review).await;
         assert_eq!(message(&allowed), "");
     }

@@ -98,10 +98,8 @@ fn what_only_our_image_can_do_is_not_asked_of_the_users() {
 #[test]
 fn hello_world_pods_keep_their_label() {
     let long = "a".repeat(100);
-    for (name, value) in [
-        ("hello", "hello"),
-        (&*long, &*quartet_workload::names::label_value(&long)),
-    ] {
+    let label = quartet_workload::names::label_value(&long);
+    for (name, value) in [("hello", "hello"), (&*long, &*label)] {
         let deployment = deployment(&HelloWorld, &named(&HelloWorld, name, json!({})));
         let found = &deployment["spec"]["template"]["metadata"]["labels"]["hello_name"];
         assert_eq!(*found, value);

@@ -247,13 +247,9 @@ fn ready_is_a_resource_without_pods_whose_children_are_there() {
             ..Observed::default()
         };
         let status = Keeper.status(&resource, &desired, &observed);
-        for (type_, is_true) in [
-            ("Ready", is_ready),
-            ("Available", is_ready),
-            ("Progressing", !is_ready),
-        ] {
-            assert_eq!(told(&status, type_).0 == "True", is_true, "{type_}");
-        }
+        let is_true = |type_| told(&status, type_).0 == "True";
+        let found = ["Ready", "Available", "Progressing"].map(is_true);
+        assert_eq!(found, [is_ready, is_ready, !is_ready]);
         assert_eq!(status::is_at_rest(&desired, &observed), is_ready);
     }
 }

@@ -37,11 +37,8 @@ const KNOWN: [&str; 4] = ["Memcached", "Nginx", "ElasticWeb", "HelloWorld"];
 
 /// A resource of `operator` with this hub spec.
 fn resource(operator: &dyn Operator, spec: Value) -> Resource {
-    named(
-        operator,
-        &format!("{}-sample", operator.kind().controller_name()),
-        spec,
-    )
+    let name = format!("{}-sample", operator.kind().controller_name());
+    named(operator, &name, spec)
 }
 
 fn named(operator: &dyn Operator, name: &str, spec: Value) -> Resource {

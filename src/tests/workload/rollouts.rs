@@ -98,13 +98,9 @@ fn a_paused_deployment_is_named_until_its_template_is_rolled_out() {
         let deployment = observed.workload.as_mut().expect("there");
         (deployment.paused, deployment.updated) = (true, 0);
     });
-    for (type_, expected) in [
-        ("Ready", "False"),
-        ("Progressing", "False"),
-        ("Degraded", "True"),
-    ] {
-        assert_eq!(told(&paused, type_), (expected, "DeploymentPaused"));
-    }
+    let found = ["Ready", "Progressing", "Degraded"].map(|type_| told(&paused, type_));
+    let expected = ["False", "False", "True"].map(|is| (is, "DeploymentPaused"));
+    assert_eq!(found, expected);
     let message = &condition(&paused, "Degraded").message;
     assert!(message.contains("kubectl rollout resume"), "{message}");
     let (status, _) = of(at_rest(3), |observed| {

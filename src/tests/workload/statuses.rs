@@ -203,15 +203,9 @@ fn the_time_of_a_condition_changes_with_its_status_and_with_nothing_else() {
     let later = status(&Memcached, &resource, &observed);
     assert_eq!(condition(&later, "Available").observed_generation, Some(2));
     assert_eq!(condition(&later, "Progressing").reason, "ApplyRefused");
-    for (type_, time) in [
-        ("Available", NOON),
-        ("Progressing", NOON),
-        ("Ready", LATER),
-        ("Degraded", LATER),
-    ] {
-        let found = &condition(&later, type_).last_transition_time;
-        assert_eq!(found, time, "{type_}");
-    }
+    let time = |type_| &condition(&later, type_).last_transition_time;
+    assert_eq!(["Available", "Progressing"].map(time), [NOON, NOON]);
+    assert_eq!(["Ready", "Degraded"].map(time), [LATER, LATER]);
 }
 
 #[test]

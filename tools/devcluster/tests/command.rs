@@ -159,10 +159,8 @@ fn run_returns_the_exit_code_and_offers_our_kubectl_with_a_cache_of_its_own(
         .unwrap();
     assert_eq!(output.status.code(), Some(7));
     let kubectl = binaries().unwrap().join("kubectl");
-    let expected = format!(
-        "node/node-1\nnode/node-2\nnode/node-3\n{}\n",
-        kubectl.display()
-    );
+    let kubectl = kubectl.display();
+    let expected = format!("node/node-1\nnode/node-2\nnode/node-3\n{kubectl}\n");
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
     assert_eq!(cache.state_folders(), Vec::<PathBuf>::new());
 }

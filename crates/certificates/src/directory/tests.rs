@@ -42,12 +42,9 @@ impl Folder {
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("tls.crt"), certificate).unwrap();
         fs::write(folder.join("tls.key"), key).unwrap();
-        symlink(&name, self.0.path().join("..data_tmp")).unwrap();
-        fs::rename(
-            self.0.path().join("..data_tmp"),
-            self.0.path().join("..data"),
-        )
-        .unwrap();
+        let [new, data] = ["..data_tmp", "..data"].map(|it| self.0.path().join(it));
+        symlink(&name, &new).unwrap();
+        fs::rename(new, data).unwrap();
         if generation > 0 {
             let old = format!("..2026_11_21_{}", generation - 1);
             fs::remove_dir_all(self.0.path().join(old)).unwrap();

@@ -16,13 +16,9 @@ fn keys_of_every_notation_are_read() {
     let rsa = include_str!("../testdata/rsa.crt");
     let sec1 = "SEC1 after its parameters";
     for (name, chain, key) in [
-        ("PKCS#8, EC", ec, include_str!("../testdata/ec.pkcs8.key")),
+        ("PKCS#8 EC", ec, include_str!("../testdata/ec.pkcs8.key")),
         (sec1, ec, include_str!("../testdata/ec.sec1.key")),
-        (
-            "PKCS#8, RSA",
-            rsa,
-            include_str!("../testdata/rsa.pkcs8.key"),
-        ),
+        ("PKCS#8 RSA", rsa, include_str!("../testdata/rsa.pkcs8.key")),
         ("PKCS#1", rsa, include_str!("../testdata/rsa.pkcs1.key")),
     ] {
         let read = ServingPair::from_pem(chain.as_bytes(), key.as_bytes());

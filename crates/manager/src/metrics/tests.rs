@@ -28,10 +28,8 @@ async fn answers_that_nobody_reads_have_a_limit_and_the_next_scrape_waits() {
 fn a_scrape_shows_the_build_and_the_process() {
     let mut text = String::new();
     encode(&mut text, &registry(&APPLICATION)).unwrap();
-    let build = format!(
-        "quartet_operator_build_info{{version=\"{}\"",
-        env!("CARGO_PKG_VERSION")
-    );
+    let version = env!("CARGO_PKG_VERSION");
+    let build = format!("quartet_operator_build_info{{version=\"{version}\"");
     assert!(text.contains(&build), "{text}");
     assert!(text.contains("\nprocess_resident_memory_bytes "), "{text}");
     assert!(text.ends_with("# EOF\n"), "{text}");

@@ -298,12 +298,8 @@ async fn objects_with_entries_in_the_original_version_are_counted_with_their_man
     let kubectl = entry("kubectl", "Apply", "v1");
     let manager = entry("manager", "Update", "v1alpha1");
     let helm = entry("helm", "Apply", "v1alpha1");
-    let items = [
-        vec![&kubectl, &manager],
-        vec![&helm, &manager],
-        vec![&kubectl],
-        vec![],
-    ];
+    let both = vec![&kubectl, &manager];
+    let items = [both, vec![&helm, &manager], vec![&kubectl], vec![]];
     let items = items.map(|entries| {
         let mut object = object("any", "7");
         object["metadata"]["managedFields"] = json!(entries);

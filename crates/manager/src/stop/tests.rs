@@ -73,12 +73,9 @@ async fn the_servers_wait_for_all_others() {
 
 #[tokio::test(start_paused = true)]
 async fn what_just_keeps_its_bounds_still_stops_within_the_grace_period_of_a_pod() {
-    let nearly = |limit: Duration| limit - ms(10);
-    let (process, ends) = process(
-        nearly(WEBHOOKS_STOP),
-        nearly(CONTROLLERS_STOP),
-        nearly(SERVERS_STOP),
-    );
+    let limits = [WEBHOOKS_STOP, CONTROLLERS_STOP, SERVERS_STOP];
+    let [webhooks, controllers, servers] = limits.map(|limit| limit - ms(10));
+    let (process, ends) = process(webhooks, controllers, servers);
     let began = Instant::now();
     process.supervise(signals(NEVER)).await.unwrap();
     assert_eq!(ends.lock().unwrap().len(), 3);
@@ -229,11 +226,9 @@ fn election(stored: &Stored) -> Election {
                 stored.1 = body;
                 stored.1["metadata"]["resourceVersion"] = stored.0.to_string().into();
             }
+            let missing = json!({"kind": "Status", "reason": "NotFound", "code": 404});
             if stored.1.is_null() {
-                (
-                    404,
-                    json!({"kind": "Status", "reason": "NotFound", "code": 404}),
-                )
+                (404, missing)
             } else {
                 (200, stored.1.clone())
             }

@@ -17,13 +17,10 @@ impl Folder {
         let words = ["quartet-packaging"].into_iter().chain(line.split(' '));
         let folder = self.0.join(project);
         match Arguments::try_parse_from(words).unwrap() {
-            Arguments::New(arguments) => new(
-                &New {
-                    folder,
-                    ..arguments
-                },
-                &templates(),
-            ),
+            Arguments::New(mut arguments) => {
+                arguments.folder = folder;
+                new(&arguments, &templates())
+            }
             Arguments::Add(kind) => add(&folder, &kind, &templates()),
         }
         .map_err(|error| error.to_string())
@@ -74,14 +71,10 @@ fn a_project_has_its_own_names_and_is_not_overwritten() {
         assert!(!text.contains("{one}") && !text.contains("{two}"), "{path}");
     }
     let refused = folder.run("cache-operator", NEW).unwrap_err();
-    assert!(
-        refused.starts_with("nothing was written, because "),
-        "{refused}"
-    );
-    assert!(
-        refused.contains("/cache-operator has .cargo/config.toml, .dockerignore, "),
-        "{refused}"
-    );
+    let nothing = "nothing was written, because ";
+    assert!(refused.starts_with(nothing), "{refused}");
+    let found = "/cache-operator has .cargo/config.toml, .dockerignore, ";
+    assert!(refused.contains(found), "{refused}");
     let add = "add --group=shop --kind=Cache --short=other";
     let refused = folder.run("cache-operator", add).unwrap_err();
     assert!(refused.contains("the name \"cache\""), "{refused}");
@@ -163,10 +156,8 @@ fn the_name_of_a_project_is_that_of_its_package() {
         let manager = format!("field_manager: \"mine-queue{number}\"");
         assert!(file.contains(&manager), "{file}");
     }
-    for unnamed in [
-        bin,
-        "[package]\nedition = \"2024\"\n[[bin]]\nname = \"other\"\n",
-    ] {
+    let without_name = "[package]\nedition = \"2024\"\n[[bin]]\nname = \"other\"\n";
+    for unnamed in [bin, without_name] {
         fs::write(&manifest, unnamed).unwrap();
         let refused = folder.run("it", "add --group=shop --kind=Topic");
         assert_eq!(refused.unwrap_err(), "Cargo.toml has no name in [package]");
@@ -182,10 +173,8 @@ fn a_kind_with_one_version_has_one_type_and_one_sample() {
         .unwrap();
     let file = folder.text("it/src/kinds/cache.rs");
     assert!(!file.contains("FieldMapping"), "{file}");
-    assert!(
-        file.contains("    spoke: VERSION,\n    hub: VERSION,\n"),
-        "{file}"
-    );
+    let one_version = "    spoke: VERSION,\n    hub: VERSION,\n";
+    assert!(file.contains(one_version), "{file}");
     assert_eq!(file.matches("pub struct CacheSpec {").count(), 1, "{file}");
     let samples = fs::read_dir(folder.0.join("it/config/samples")).unwrap();
     let samples: Vec<_> = samples.map(|it| it.unwrap().file_name()).collect();

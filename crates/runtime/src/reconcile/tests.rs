@@ -86,11 +86,8 @@ impl Scenario {
         let is_busy = Arc::clone(&busy);
         let service = tower::service_fn(move |request: Request<Body>| {
             let (log, script) = (Arc::clone(&log), Arc::clone(&script));
-            let (all, cache, version) = (
-                Arc::clone(&everything),
-                Arc::clone(&cached),
-                Arc::clone(&versions),
-            );
+            let (all, cache) = (Arc::clone(&everything), Arc::clone(&cached));
+            let version = Arc::clone(&versions);
             let asked = is_busy.lock().expect("not poisoned").take();
             async move {
                 if let Some(asked) = asked {

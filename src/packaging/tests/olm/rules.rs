@@ -85,13 +85,10 @@ fn the_community_pipeline_has_nothing_to_refuse() {
     assert!((3..=50).contains(&length(&spec["displayName"])));
     assert!(length(&spec["description"]) >= 20);
     assert!(length(&spec["provider"]["name"]) >= 3);
-    for (items, fields) in [
-        ("maintainers", ["name", "email"]),
-        ("links", ["name", "url"]),
-    ] {
+    for (items, reached) in [("maintainers", "email"), ("links", "url")] {
         assert!(!list(&spec[items]).is_empty(), "{items}");
         for item in list(&spec[items]) {
-            let is_complete = fields.iter().all(|field| length(&item[*field]) > 0);
+            let is_complete = length(&item["name"]) > 0 && length(&item[reached]) > 0;
             assert!(is_complete, "{item}");
         }
     }

@@ -110,12 +110,8 @@ fn largest(schema: &Value) -> Value {
 fn the_data_of_every_valid_object_is_below_32_kib() {
     for kind in kinds() {
         for (from, to) in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
-            let object = of(
-                kind,
-                from,
-                json!({"name": "x"}),
-                largest(kind.schema_of(from)),
-            );
+            let spec = largest(kind.schema_of(from));
+            let object = of(kind, from, json!({"name": "x"}), spec);
             let there = converted(kind, &object, to);
             let data = there["metadata"]["annotations"][DATA_ANNOTATION]
                 .as_str()

@@ -132,10 +132,8 @@ async fn a_slow_response_is_complete_and_late() {
 
 #[tokio::test]
 async fn a_watch_that_is_empty_ends_and_half_an_event_is_no_line() {
-    for (action, expected) in [
-        (Action::Empty, ""),
-        (Action::HalfAnEvent, r#"{"type":"MOD"#),
-    ] {
+    let half = r#"{"type":"MOD"#;
+    for (action, expected) in [(Action::Empty, ""), (Action::HalfAnEvent, half)] {
         let env = TestEnv::start().await;
         env.proxy.install(Rule::new(Match::watches(), action));
         let answer = env.ask(Method::GET, WATCH, PATIENCE).await;

@@ -67,10 +67,8 @@ async fn half_an_event_is_sent_and_the_watch_ends() {
     let (_scene, mut watch, _rule) = second(EventAction::Half).await;
     let whole = event("MODIFIED", "a", 3).to_string();
     let line = watch.line().await.expect("no reset").expect("no end");
-    assert!(
-        whole.starts_with(&line) && line.len() < whole.len(),
-        "{line}"
-    );
+    let is_part = whole.starts_with(&line) && line.len() < whole.len();
+    assert!(is_part, "{line}");
     assert_eq!(watch.line().await, Ok(None));
 }
 

@@ -140,14 +140,12 @@ impl TestEnv {
 
     /// Starts a watch; returns when it runs at the server, too.
     pub(crate) async fn watch(&self) -> Events {
-        let before = self.server.watches.lock().expect("not poisoned").len();
+        let watches = || self.server.watches.lock().expect("not poisoned").len();
+        let before = watches();
         let answer = timeout(PATIENCE, self.send(Method::GET, WATCH)).await;
         let answer = answer.expect("in time").expect("a response");
         assert_eq!(answer.status().as_u16(), 200);
-        assert_eq!(
-            self.server.watches.lock().expect("not poisoned").len(),
-            before + 1
-        );
+        assert_eq!(watches(), before + 1);
         Events {
             body: Body::new(answer.into_body()).into_data_stream(),
             partial: String::new(),
@@ -178,10 +176,8 @@ impl Events {
         let line = self.line().await.expect("no reset").expect("no end");
         let event: Value = serde_json::from_str(&line).expect("JSON");
         let version = &event["object"]["metadata"]["resourceVersion"];
-        (
-            event["type"].as_str().unwrap_or_default().to_owned(),
-            version.as_u64().unwrap_or_default(),
-        )
+        let type_ = event["type"].as_str().unwrap_or_default().to_owned();
+        (type_, version.as_u64().unwrap_or_default())
     }
 
     /// Reports whether nothing is received for a while.

@@ -36,13 +36,8 @@ fn client(asked: &Asked, code: u16) -> Client {
         let spec = review["spec"].clone();
         review["status"] = answer(&kind, &spec);
         asked.lock().unwrap().push((kind, spec));
-        ready(match code {
-            201 => (201, review),
-            _ => (
-                code,
-                json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"}),
-            ),
-        })
+        let failure = json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"});
+        ready((code, if code == 201 { review } else { failure }))
     })
 }
 

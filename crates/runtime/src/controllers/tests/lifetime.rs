@@ -227,10 +227,8 @@ async fn a_standby_fills_its_caches_writes_nothing_and_works_at_once_when_it_lea
     let controllers = tokio::spawn(run(options, sleep(Duration::from_secs(61))));
     sleep(Duration::from_secs(60)).await;
     let reads = asked.lock().unwrap().clone();
-    assert!(
-        reads.iter().all(|line| line.starts_with("GET")),
-        "{reads:?}"
-    );
+    let is_read = |line: &String| line.starts_with("GET");
+    assert!(reads.iter().all(is_read), "{reads:?}");
     assert!(reads.iter().any(|line| line.contains("/deployments?")));
     begun.send_replace(true);
     sleep(Duration::from_millis(1)).await;

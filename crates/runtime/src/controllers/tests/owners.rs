@@ -80,10 +80,8 @@ fn a_service_wakes_its_owner_if_it_is_lost_or_changed_after_a_refused_write() {
     scene.handlers.child_changed(&same());
     assert_eq!(scene.enqueued(), NOBODY);
     let states = &scene.controller("ElasticWeb").states;
-    let (key, problem) = (
-        ObjectKey::new("ns", "web"),
-        Problem::new(Reason::ApplyRefused, "no"),
-    );
+    let key = ObjectKey::new("ns", "web");
+    let problem = Problem::new(Reason::ApplyRefused, "no");
     let blocker = Blocker::external(problem);
     states.of(&key, "ElasticWeb-web").block(0, &blocker);
     scene.handlers.child_changed(&same());

@@ -27,18 +27,10 @@ fn told(before: &Status, after: &Status) -> Vec<String> {
 #[test]
 fn a_healthy_life_emits_none() {
     let rolling = of(("False", "RollingOut"), FINE);
-    let unavailable = of(("False", "MinimumReplicasUnavailable"), FINE);
+    let down = of(("False", "MinimumReplicasUnavailable"), FINE);
     let ready = of(READY, FINE);
     let new = Status::default();
-    let life = [
-        &new,
-        &rolling,
-        &ready,
-        &ready,
-        &rolling,
-        &unavailable,
-        &ready,
-    ];
+    let life = [&new, &rolling, &ready, &ready, &rolling, &down, &ready];
     for step in life.windows(2) {
         assert_eq!(told(step[0], step[1]), Vec::<String>::new());
     }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{APPLY, FORCE, Scenario, applied, willing};
 use crate::reconcile::Action;
+use quartet_applied::fingerprint::of_observed;
 use quartet_operator::kinds::BRAND;
 
 const LIST: &str = "GET /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds?fieldSelector=metadata.name%3Dcache&limit=1";
@@ -41,10 +42,8 @@ async fn a_child_of_a_newer_generation_is_left_until_the_cache_has_it() {
         assert_eq!(next, Ok(Action::RequeueAfter(Duration::from_secs(1))));
         assert_eq!(scenario.sent(), [LIST], "neither a child nor a status");
     }
-    scenario.holds(
-        2,
-        json!({"metadata": {"generation": 7, "resourceVersion": "8"}}),
-    );
+    let metadata = json!({"generation": 7, "resourceVersion": "8"});
+    scenario.holds(2, json!({"metadata": metadata}));
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), [LIST, FORCE]);
 }
@@ -129,13 +128,8 @@ async fn a_write_names_the_state_of_the_child_that_it_is_made_for() {
 #[test]
 fn the_stamp_is_owned_and_moves_with_other_changes_only() {
     let mut body = json!({"apiVersion": "apps/v1", "metadata": {"annotations": {BRAND.applied: "1"}}, "spec": {"replicas": 1}});
-    let of = |body: &Value| {
-        quartet_applied::fingerprint::of_observed(
-            &applied(body, 2),
-            "quartet-operator-memcached",
-            BRAND.applied,
-        )
-    };
+    let manager = "quartet-operator-memcached";
+    let of = |body: &Value| of_observed(&applied(body, 2), manager, BRAND.applied);
     let before = of(&body);
     body["metadata"]["annotations"][BRAND.applied] = json!("2");
     assert_eq!(of(&body), before);

@@ -169,11 +169,9 @@ async fn fault_48_an_invalid_spec_is_told_and_nothing_is_applied() {
     scenario.holds(-1, json!({}));
     assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
     let body = scenario.sent.lock().expect("not poisoned")[0].1.to_string();
-    let expected = "spec.size: Invalid value: -1";
-    assert!(
-        body.contains(expected),
-        "of the version that was read: {body}"
-    );
+    // Of the version that was read.
+    let is_told = body.contains("spec.size: Invalid value: -1");
+    assert!(is_told, "{body}");
     let sent = scenario.sent();
     assert_eq!(sent[0], STATUS, "{sent:?}");
     assert!(!sent.iter().any(|line| line.contains("deployments")));

@@ -19,10 +19,8 @@ fn hold(scenario: &Scenario, replicas: i64, image: &str) {
     let scheduling = json!({"topologySpreadConstraints": [constraint]});
     let spec = json!({"replicas": replicas, "image": image, "scheduling": scheduling});
     let metadata = json!({"generation": generation});
-    scenario.holds(
-        1,
-        json!({"apiVersion": "cache.example.com/v1", "metadata": metadata, "spec": spec}),
-    );
+    let object = json!({"apiVersion": "cache.example.com/v1", "metadata": metadata, "spec": spec});
+    scenario.holds(1, object);
 }
 
 /// The body of the last apply.

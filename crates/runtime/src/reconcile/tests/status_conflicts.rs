@@ -107,12 +107,8 @@ async fn an_older_operator_that_still_runs_is_answered_ever_more_rarely() {
         "type": "Available", "status": "Unknown", "reason": "Reconciling", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     });
-    for status in [
-        json!({"conditions": [condition]}),
-        json!({"nodes": ["b", "a"]}),
-    ] {
-        answer_the_older_operator(&status).await;
-    }
+    answer_the_older_operator(&json!({"conditions": [condition]})).await;
+    answer_the_older_operator(&json!({"nodes": ["b", "a"]})).await;
 }
 
 async fn answer_the_older_operator(status: &Value) {

@@ -30,10 +30,8 @@ async fn a_relist_in_chunks_is_announced_when_it_is_complete_and_with_the_new_st
 /// object.
 #[tokio::test(start_paused = true)]
 async fn deletions_reach_every_subscriber_of_a_shared_watch() {
-    let metrics = Arc::new(Metrics::register(
-        &mut Registry::default(),
-        "quartet_operator",
-    ));
+    let mut registry = Registry::default();
+    let metrics = Arc::new(Metrics::register(&mut registry, "quartet_operator"));
     let queues = ["memcached", "nginx"].map(|name| Arc::new(Queue::new(name, &metrics)));
     let (feed, items) = mpsc::unbounded_channel::<WatchItem>();
     let stream = futures::stream::unfold(items, |mut items| async {

@@ -10,10 +10,7 @@ async fn errors_in_a_row_are_tried_again_after_5_ms_doubled_each_time_up_to_60_s
     let starts = workers.starts("a");
     let waits: Vec<_> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let law = (0..).map(|failures| 60_000.min(5_u128 << failures.min(20)));
-    assert!(
-        waits.len() > 60,
-        "a lone one is tried at least once a minute"
-    );
+    assert!(waits.len() > 60, "a lone one is tried at least each minute");
     assert_eq!(waits, law.take(waits.len()).collect::<Vec<_>>());
     assert_eq!(workers.results("error"), starts.len() as u64);
 }
