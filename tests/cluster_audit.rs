@@ -45,10 +45,8 @@ fn every_ready_status_was_true_when_it_was_written() {
         checked += report.checked;
         violations.extend(report.violations);
     }
-    println!(
-        "{checked} statuses with Ready=True, {} violations",
-        violations.len()
-    );
+    let count = violations.len();
+    println!("{checked} statuses with Ready=True, {count} violations");
     if std::env::var_os(WHOLE_RUN).is_some() {
         assert!(checked > 0, "no manager ran");
     }
@@ -61,10 +59,7 @@ fn every_ready_status_was_true_when_it_was_written() {
 fn the_managers_used_exactly_the_permissions_that_they_have() {
     let requests = audit::requests(&environment().audit_log, None);
     let is_whole = !requests.is_empty();
-    assert!(
-        is_whole,
-        "no manager ran before: run the whole of `make test`"
-    );
+    assert!(is_whole, "no manager ran: run the whole of `make test`");
     assert_eq!(granted::used(&requests), granted::granted(granted::CORE));
 }
 
@@ -82,11 +77,8 @@ fn kstatus_says_of_every_written_status_what_its_conditions_say() {
             let conditions = conditions
                 .map(|it| [&it["type"], &it["status"], &it["reason"]].map(Value::to_string));
             let conditions: Vec<_> = conditions.collect();
-            let state = (
-                object["apiVersion"].to_string(),
-                expected_status(&object),
-                conditions,
-            );
+            let version = object["apiVersion"].to_string();
+            let state = (version, expected_status(&object), conditions);
             states.entry(state).or_insert(object);
         }
     };

@@ -293,10 +293,8 @@ impl TestEnv {
         let task = tokio::spawn(async move {
             let (mut calls, mut failures) = (0, Vec::new());
             while stopped.has_changed().is_ok() {
-                for answer in [
-                    env.create_config_map("allowed").await,
-                    env.convert_thing().await,
-                ] {
+                let created = env.create_config_map("allowed").await;
+                for answer in [created, env.convert_thing().await] {
                     calls += 1;
                     failures.extend(answer.err().map(|status| status.message));
                 }

@@ -124,10 +124,7 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_when_idle() {
         };
         let (services, applies) = (of("services"), of("deployments"));
         let expected = EACH / KINDS.len();
-        assert_eq!(
-            services, expected,
-            "one apply for each ElasticWeb's Service"
-        );
+        assert_eq!(services, expected, "one apply for each Service");
         assert_eq!(applies, EACH, "one apply for each Deployment");
         let each = (of_these.len() - services) as f64 / EACH as f64;
         let counts = by_kind_of_request(&of_these);

@@ -51,11 +51,9 @@ async fn until_logged(env: &TestEnv, kind: Kind, what: &str, times: usize) {
             .pause(|| format!("{what} of {}:\n{}", kind.kind, env.log()))
             .await;
     }
-    assert_eq!(
-        times_logged(env, kind, what),
-        times,
-        "logged once for each change, and not at every attempt"
-    );
+    // And not at every attempt.
+    let logged = times_logged(env, kind, what);
+    assert_eq!(logged, times, "logged once for each change");
 }
 
 async fn scale(env: &TestEnv, kind: Kind, name: &str, replicas: i64) {

@@ -39,13 +39,8 @@ async fn until_events(env: &TestEnv, name: &str, expected: &[&str]) {
 
 async fn pause(env: &TestEnv, paused: Value, ready: &str) {
     let annotations = json!({"quartet-operator.example.com/paused": paused});
-    changes::patch(
-        env,
-        MEMCACHED,
-        "cache",
-        json!({"metadata": {"annotations": annotations}}),
-    )
-    .await;
+    let patch = json!({"metadata": {"annotations": annotations}});
+    changes::patch(env, MEMCACHED, "cache", patch).await;
     env.until(MEMCACHED, "cache", "paused or resumed", |resource| {
         condition(resource, "Ready").is_some_and(|it| it["status"] == ready)
     })
@@ -92,8 +87,5 @@ async fn problems_and_pauses_emit_events_and_a_healthy_resource_emits_none() {
     assert!(described.contains("quartet-operator"), "{described}");
     env.until_ready(MEMCACHED, "healthy").await;
     let healthy = events_of(&env, "healthy").await;
-    assert!(
-        healthy.is_empty(),
-        "a healthy resource emits none: {healthy:?}"
-    );
+    assert!(healthy.is_empty(), "healthy, it emits none: {healthy:?}");
 }

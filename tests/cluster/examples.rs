@@ -92,10 +92,8 @@ async fn a_controller_of_kube_uses_election_webhook_and_certificate() {
     env.apply(&asking_for(2)).await.expect("applied");
     let has_two = |deployment: &Value| deployment["spec"]["replicas"] == 2;
     env.until(DEPLOYMENT, "a", "2 replicas", has_two).await;
-    let (lease, name) = (
-        kind("coordination.k8s.io/v1", "Lease", "leases"),
-        "pinger.example.com",
-    );
+    let lease = kind("coordination.k8s.io/v1", "Lease", "leases");
+    let name = "pinger.example.com";
     let is_held = |lease: &Value| lease["spec"]["holderIdentity"] != "";
     assert!(is_held(&env.get(lease, name).await.expect("a Lease")));
     assert!(process.signal("-INT"));

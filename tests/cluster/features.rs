@@ -187,11 +187,9 @@ impl Sample<'_> {
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(container["resources"]["requests"]["cpu"], "100m");
         // Applying the file again, as GitOps tools do, does not reset the replicas.
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/config/samples/features/horizontal-pod-autoscaler.yaml"
-        );
-        let again = env.kubectl(&["apply", "-f", path]);
+        let root = env!("CARGO_MANIFEST_DIR");
+        let path = format!("{root}/config/samples/features/horizontal-pod-autoscaler.yaml");
+        let again = env.kubectl(&["apply", "-f", &path]);
         assert!(again.status.success(), "{again:?}");
         let scale = env.api.get(&target).await;
         assert_eq!(scale.expect("still there")["spec"]["replicas"], 2);
@@ -213,12 +211,8 @@ impl Sample<'_> {
         let (env, name) = (self.env, "guarded");
         let budget = env
             .until(BUDGET, name, "counts the pods", |budget| {
-                let status = &budget["status"];
-                [
-                    &status["expectedPods"],
-                    &status["currentHealthy"],
-                    &status["disruptionsAllowed"],
-                ] == [3, 3, 1]
+                let counts = ["expectedPods", "currentHealthy", "disruptionsAllowed"];
+                counts.map(|count| &budget["status"][count]) == [3, 3, 1]
             })
             .await;
         let resource = env.until_ready(MEMCACHED, name).await;

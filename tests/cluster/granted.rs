@@ -85,13 +85,8 @@ pub(crate) fn granted(roles: &[&str]) -> BTreeSet<Right> {
 pub(crate) fn used(requests: &[Request]) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
     for request in requests {
-        let right = |verb: &str| {
-            (
-                request.group.clone(),
-                request.resource.clone(),
-                verb.to_owned(),
-            )
-        };
+        let (group, resource) = (&request.group, &request.resource);
+        let right = |verb: &str| (group.clone(), resource.clone(), verb.to_owned());
         rights.insert(right(&request.verb));
         // The API server also requires `create` when an apply creates the object.
         if request.verb == "patch" && request.code == 201 {

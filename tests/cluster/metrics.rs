@@ -12,10 +12,8 @@ pub(crate) async fn token(env: &TestEnv, account: &str, spec: Value) -> String {
     let metadata = json!({"name": account});
     let object = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata});
     env.apply(&object).await.expect("applied");
-    let path = format!(
-        "/api/v1/namespaces/{}/serviceaccounts/{account}/token",
-        env.namespace
-    );
+    let namespace = &env.namespace;
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
     let request = json!({"apiVersion": AUTHENTICATION, "kind": "TokenRequest", "spec": spec});
     let answer = env.api.create(&path, &request).await.expect("a token");
     answer["status"]["token"]
@@ -49,11 +47,8 @@ fn get_metrics(address: &str, token: Option<&str>) -> (u16, String) {
     let value = token.map(|token| format!("Bearer {token}"));
     let header = value.iter().map(|value| ("Authorization", value.as_str()));
     let answer = http::get_tls(address, "/metrics", &header.collect::<Vec<_>>());
-    println!(
-        "{} {}",
-        answer.0,
-        answer.1.lines().next().unwrap_or_default()
-    );
+    let (code, body) = &answer;
+    println!("{code} {}", body.lines().next().unwrap_or_default());
     answer
 }
 
@@ -86,8 +81,6 @@ async fn metrics_are_served_to_authorized_clients_and_no_token_is_logged() {
         assert!(!log.contains(secret), "a secret is in the log");
     }
     assert!(!log.contains("PRIVATE KEY"), "a key is in the log");
-    assert!(
-        log.contains("TRACE") || log.contains("DEBUG"),
-        "the tested situation occurred"
-    );
+    let is_verbose = log.contains("TRACE") || log.contains("DEBUG");
+    assert!(is_verbose, "the tested situation occurred");
 }

@@ -133,10 +133,8 @@ async fn the_model_of_the_explorer_answers_as_the_real_api_server() {
             namespace: env.namespace.clone(),
             earlier: Vec::new(),
         };
-        let mut sides = (
-            side(modelapi::client(&model, &network)),
-            side(env.api.client.clone()),
-        );
+        let real = side(env.api.client.clone());
+        let mut sides = (side(modelapi::client(&model, &network)), real);
         let mut random = Random(fastrand::Rng::with_seed(seed));
         for number in 0..REQUESTS {
             let step = random.step();

@@ -51,10 +51,8 @@ fn tests(examples: &[Value]) -> Value {
     for example in examples {
         let alert = example["alert"].as_str().expect("a name");
         let firing = format!("count(ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"}})");
-        for (how, expected) in [
-            ("fires", json!([{"labels": "{}", "value": 1}])),
-            ("rests", json!([])),
-        ] {
+        let fires = json!([{"labels": "{}", "value": 1}]);
+        for (how, expected) in [("fires", fires), ("rests", json!([]))] {
             let series = example[how].as_object().expect("series").iter();
             let series = series.map(|(name, values)| {
                 let name = name.replace("JOB", &format!("job=\"{METRICS_SERVICE}\""));

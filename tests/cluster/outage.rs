@@ -55,10 +55,8 @@ async fn all_resources_converge_after_the_api_server_is_killed_during_changes() 
     }
     env.until_ready(HELLO_WORLD, "new").await;
     env.until_gone(NGINX, "deleted").await;
-    println!(
-        "all converged {:?} after the API server was back",
-        back.elapsed()
-    );
+    let took = back.elapsed();
+    println!("all converged {took:?} after the API server was back");
     // The deletion of a child is seen: the watches work again.
     env.delete(DEPLOYMENT, "m5").await;
     env.until(DEPLOYMENT, "m5", "made anew", |child| {

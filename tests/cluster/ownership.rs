@@ -59,11 +59,9 @@ async fn fault_13_a_taken_node_port_is_reported_and_used_once_it_is_free() {
 async fn fault_43_two_kinds_with_one_name_in_one_file_end_with_one_conflict() {
     let env = TestEnv::start("one-file").await;
     let file = std::env::temp_dir().join(format!("{}.yaml", env.namespace));
-    let documents = [
-        NGINX.object("same", json!({"count": 1})),
-        HELLO_WORLD.object("same", json!({"size": 1})),
-    ];
-    let documents = documents.map(|document| document.to_string());
+    let nginx = NGINX.object("same", json!({"count": 1}));
+    let hello_world = HELLO_WORLD.object("same", json!({"size": 1}));
+    let documents = [nginx, hello_world].map(|document| document.to_string());
     std::fs::write(&file, documents.join("\n---\n")).expect("written");
     let path = file.to_str().expect("a path");
     let apply = || {

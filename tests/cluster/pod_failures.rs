@@ -58,11 +58,9 @@ async fn set_state(env: &TestEnv, pod: &str, ready: bool, state: &Value) {
 async fn assert_reported(env: &TestEnv, name: &str, pod: &str, reason: &str, tells: &[&str]) {
     let resource = (MEMCACHED, name);
     let (object, _) = env.until_not_ready_for(resource, reason, SOON).await;
-    assert!(
-        !is_degraded(&object),
-        "the state is younger than 60 s: {:#}",
-        object["status"]
-    );
+    // The state is younger than 60 s.
+    let status = &object["status"];
+    assert!(!is_degraded(&object), "too early: {status:#}");
     let text = message(&object, "Ready");
     for part in [&[pod][..], tells].concat() {
         assert!(text.contains(part), "{part:?} is not in {text:?}");
@@ -84,14 +82,8 @@ async fn container(env: &TestEnv) {
     let (reason, told) = ("ImagePullBackOff", "Back-off pulling image \"nowhere:1\"");
     let state = json!({"waiting": {"reason": reason, "message": told}});
     set_state(env, &pod, false, &state).await;
-    assert_reported(
-        env,
-        "pull",
-        &pod,
-        reason,
-        &["Back-off pulling image", "memcached"],
-    )
-    .await;
+    let tells = ["Back-off pulling image", "memcached"];
+    assert_reported(env, "pull", &pod, reason, &tells).await;
     let running = json!({"running": {"startedAt": seconds_ago(0)}});
     set_state(env, &pod, true, &running).await;
     let ready = |object: &Value| is_ready(object) && !is_degraded(object);

@@ -53,10 +53,8 @@ async fn sigterm_during_work_stops_the_manager_and_a_restart_finishes_the_work()
     futures::future::join_all(applies).await;
     let unfinished = not_ready(&env).await;
     let exit = env.stop_manager().expect("it ran");
-    println!(
-        "stopped after {:?}, with {unfinished} resources not Ready",
-        exit.took
-    );
+    let took = exit.took;
+    println!("stopped after {took:?}, with {unfinished} resources not Ready");
     assert_eq!(exit.code, Some(0), "{}", exit.log);
     assert!(unfinished > 0, "the tested situation occurred");
     let limit = (2 * Duration::from_millis(8500)).mul_f64(load_factor());
@@ -68,10 +66,8 @@ async fn sigterm_during_work_stops_the_manager_and_a_restart_finishes_the_work()
         assert!(!limit.is_over(), "{}", env.log());
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    println!(
-        "with the next process all were Ready after {:?}",
-        started.elapsed()
-    );
+    let took = started.elapsed();
+    println!("with the next process all were Ready after {took:?}");
     let exit = env.stop_manager().expect("it ran");
     assert_eq!(exit.code, Some(0), "{}", exit.log);
 }

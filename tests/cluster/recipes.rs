@@ -40,10 +40,8 @@ async fn every_recipe_ends_as_its_comment_says() {
         let name = file.expect("a file").file_name();
         let name = name.to_str().expect("UTF-8").to_owned();
         if let Some(recipe) = name.strip_suffix(".sh") {
-            assert!(
-                listed.contains(&format!("`{recipe}`")),
-                "{recipe} is not listed"
-            );
+            let named = format!("`{recipe}`");
+            assert!(listed.contains(&named), "{recipe} is not listed");
             recipes.push(name);
         }
     }
@@ -67,10 +65,6 @@ async fn every_recipe_ends_as_its_comment_says() {
     };
     let failed = stream::iter(recipes).map(run).buffer_unordered(AT_A_TIME);
     let failed: Vec<String> = failed.filter_map(async |failed| failed).collect().await;
-    assert!(
-        failed.is_empty(),
-        "{}\nmanager:\n{}",
-        failed.join("\n"),
-        env.log()
-    );
+    let failed = failed.join("\n");
+    assert!(failed.is_empty(), "{failed}\nmanager:\n{}", env.log());
 }

@@ -97,10 +97,8 @@ async fn exercise(env: &TestEnv) {
         env.apply(&object).await.expect("applied");
         let name = object["metadata"]["name"].as_str().expect("a name");
         let resource = env.until_ready(kind, name).await;
-        assert!(
-            resource["metadata"]["finalizers"].is_null(),
-            "fault 33: the finalizer is removed"
-        );
+        let finalizers = &resource["metadata"]["finalizers"];
+        assert!(finalizers.is_null(), "fault 33: they are removed");
         assert!(env.get(DEPLOYMENT, name).await.is_some());
         assert!(env.get(SERVICE, name).await.is_some());
         let none = json!({DATA: json!({"v1": {}}).to_string()});

@@ -66,14 +66,12 @@ async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
     let port = devcluster::free_port().expect("a port");
     let address = format!("127.0.0.1:{port}");
     let endpoint = format!("http://{address}");
+    let resource = "service.name=traced,k8s.cluster.name=a";
     let environment = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
         // The machine may be busy.
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "30000"),
-        (
-            "OTEL_RESOURCE_ATTRIBUTES",
-            "service.name=traced,k8s.cluster.name=a",
-        ),
+        ("OTEL_RESOURCE_ATTRIBUTES", resource),
     ];
     // No collector listens yet: the manager works and logs that.
     let (_turn, mut env) = test_env("traces", &environment).await;
@@ -93,10 +91,8 @@ async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
     assert_eq!(attributes["controller"], "memcached");
     assert_eq!(attributes["namespace"], env.namespace);
     let id = attributes["reconcileID"].as_str().expect("an id");
-    assert!(
-        id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit()),
-        "{id}"
-    );
+    let is_id = id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    assert!(is_id, "{id}");
     let resource = &of_reconcile["resource"];
     assert_eq!(resource["service.name"], "traced");
     assert_eq!(resource["k8s.cluster.name"], "a");
@@ -105,10 +101,8 @@ async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
     let attributes = &of_call["attributes"];
     assert_eq!(attributes["http.request.method"], "PATCH");
     assert_eq!(attributes["http.response.status_code"], 201, "{attributes}");
-    let path = format!(
-        "/apis/apps/v1/namespaces/{}/deployments/traced",
-        env.namespace
-    );
+    let namespace = &env.namespace;
+    let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/traced");
     assert_eq!(attributes["url.path"], path);
 
     for path in ["/validate-cache-example-com-v1alpha1-memcached", "/convert"] {

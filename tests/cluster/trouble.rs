@@ -74,12 +74,10 @@ async fn mutate_deployments(
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
         "metadata": {"name": env.namespace}, "spec": {"policyName": env.namespace},
     });
-    for (plural, object) in [
-        ("mutatingadmissionpolicies", policy),
-        ("mutatingadmissionpolicybindings", binding),
-    ] {
-        env.apply_cluster_wide(plural, &object).await;
-    }
+    let policies = "mutatingadmissionpolicies";
+    let bindings = "mutatingadmissionpolicybindings";
+    env.apply_cluster_wide(policies, &policy).await;
+    env.apply_cluster_wide(bindings, &binding).await;
     // The policy takes effect some moments after it was written.
     let mut limit = Limit::new(DEADLINE);
     loop {

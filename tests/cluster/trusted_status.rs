@@ -50,12 +50,9 @@ async fn reject_children(env: &TestEnv) {
 }
 
 async fn accept_children(env: &TestEnv) {
-    let path = format!(
-        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{}",
-        env.namespace
-    );
-    let deleted = env.api.delete(&path).await;
-    deleted.expect("deleted");
+    let configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let path = format!("{configurations}/{}", env.namespace);
+    env.api.delete(&path).await.expect("deleted");
 }
 
 /// From a change of the resource whose child is rejected to the recovery.
@@ -65,10 +62,8 @@ async fn rejected_and_recovered(env: &TestEnv, change: &Value) {
     let resource = (ELASTIC_WEB, name);
     let (object, _) = env.until_not_ready_for(resource, "ApplyFailed", SOON).await;
     let text = message(&object, "Ready");
-    assert!(
-        text.contains("policy.example.org"),
-        "the webhook is not named: {text}"
-    );
+    let is_named = text.contains("policy.example.org");
+    assert!(is_named, "the webhook is not named: {text}");
     assert!(!is_degraded(&object), "Degraded too early: {object:#}");
     assert!(env.warnings(name, "ApplyFailed").await.is_empty());
 

@@ -54,12 +54,8 @@ pub(crate) enum Action {
 pub(crate) fn all(root: &Path) -> Vec<Document> {
     let listed = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
-        .args([
-            "*.md",
-            ":!src",
-            ":!packaging",
-            ":!crates/packaging/testdata",
-        ])
+        .args(["*.md", ":!src", ":!packaging"])
+        .arg(":!crates/packaging/testdata")
         .current_dir(root)
         .output()
         .expect("git runs");
@@ -165,13 +161,10 @@ impl Document {
         let mut words = info.split_whitespace();
         let language = words.next().unwrap_or_default();
         match (language, words.next()) {
-            (_, Some(path)) => self.add(
-                line,
-                Action::Write {
-                    path: path.to_owned(),
-                    text: text.to_owned(),
-                },
-            ),
+            (_, Some(path)) => {
+                let (path, text) = (path.to_owned(), text.to_owned());
+                self.add(line, Action::Write { path, text });
+            }
             ("console", None) => self.add_console(line, text),
             ("diff", None) => self.add(line, Action::Patch(text.to_owned())),
             ("yaml", None) if text.starts_with("apiVersion:") => {
@@ -204,13 +197,8 @@ impl Document {
     }
 
     fn add_command(&mut self, line: usize, command: &str) {
-        self.add(
-            line,
-            Action::Run {
-                command: typed(command).to_owned(),
-                shown: String::new(),
-            },
-        );
+        let (command, shown) = (typed(command).to_owned(), String::new());
+        self.add(line, Action::Run { command, shown });
     }
 
     fn add(&mut self, line: usize, action: Action) {

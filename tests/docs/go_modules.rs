@@ -59,11 +59,8 @@ fn the_go_programs_of_the_tests_share_the_versions_of_their_modules() {
     }
     assert!(all.len() > 400, "{} modules", all.len());
     let differ = all.iter().filter(|(_, found)| found.len() > 1);
-    assert_none(
-        differ
-            .map(|(module, found)| format!("{module}: {found:?}"))
-            .collect(),
-    );
+    let differ = differ.map(|(module, found)| format!("{module}: {found:?}"));
+    assert_none(differ.collect());
 }
 
 #[test]

@@ -26,14 +26,10 @@ fn the_image_is_built_from_every_manifest_and_target_of_the_workspace() {
         assert!(copied.success(), "COPY {paths}");
     }
     let run = first.split("RUN ").nth(1).expect("a RUN");
-    let run = run.replace(
-        "cargo build --locked --release",
-        "cargo metadata --locked --offline",
-    );
-    let run = run.replace(
-        "--package quartet-operator --bin manager",
-        "--no-deps --format-version=1",
-    );
+    let build = "cargo build --locked --release";
+    let run = run.replace(build, "cargo metadata --locked --offline");
+    let build = "--package quartet-operator --bin manager";
+    let run = run.replace(build, "--no-deps --format-version=1");
     let output = Command::new("sh")
         .args(["-e", "-c", &run])
         .current_dir(&folder)

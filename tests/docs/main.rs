@@ -99,22 +99,17 @@ fn every_command_is_run_by_this_or_another_test_or_is_listed_with_a_reason() {
                 Place::Nowhere => "by nobody",
             };
             *found.entry(place).or_default() += 1;
-            println!("{}:{line}: {command}: run {place}", document.path);
+            let at = format!("{}:{line}: {command}", document.path);
+            println!("{at}: run {place}");
             // It could not be followed, here or by anybody.
             if place == "here" && command.contains("NAME") {
-                wrong.push(format!(
-                    "{}:{line}: {command}: a placeholder belongs into a sentence",
-                    document.path
-                ));
+                wrong.push(format!("{at}: a placeholder belongs into a sentence"));
             }
         }
     }
     println!("{found:?}");
-    wrong.extend(
-        listed
-            .iter()
-            .map(|command| format!("`{command}` is listed, and no document has it")),
-    );
+    let unused = |command| format!("`{command}` is listed, and no document has it");
+    wrong.extend(listed.into_iter().map(unused));
     assert_none(wrong);
 }
 
@@ -203,10 +198,7 @@ fn the_documents_do_what_they_say() {
     };
     let documents = document::all(root());
     let followed: Vec<&Document> = documents.iter().filter(is_ours).collect();
-    assert!(
-        !followed.is_empty(),
-        "DOCS='{wanted}' is no part of a document's path"
-    );
+    assert!(!followed.is_empty(), "DOCS='{wanted}' is part of no path");
     let mut wrong = Vec::new();
     for document in followed {
         println!("\n# {}", document.path);

@@ -85,10 +85,8 @@ fn a_release_is_refused_while_the_catalog_names_an_earlier_one_by_tag() {
     write("9.9.9", "registry.test/bundle:v9.9.9");
     write("9.9.8", "registry.test/bundle:v9.9.8");
     let said = check();
-    assert!(
-        said.contains("v9.9.8.yaml names its bundle by a tag"),
-        "{said}"
-    );
+    let problem = "v9.9.8.yaml names its bundle by a tag";
+    assert!(said.contains(problem), "{said}");
     assert!(!said.contains("v9.9.9.yaml"), "{said}");
     write("9.9.8", "registry.test/bundle@sha256:00");
     let said = check();

@@ -72,11 +72,8 @@ async fn a_leader_that_receives_sigterm_hands_over_at_once() {
     let mut leader = start_admin(&env, "0");
     leader.until_leading().await;
     let is_master = async |replica: &mut Replica| {
-        sum(
-            &replica.metrics().await,
-            "leader_election_master_status",
-            &[],
-        ) == 1.0
+        let metrics = replica.metrics().await;
+        sum(&metrics, "leader_election_master_status", &[]) == 1.0
     };
     assert!(is_master(&mut leader).await);
     let work = Work::begin(&env).await;

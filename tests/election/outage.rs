@@ -47,12 +47,9 @@ async fn a_leader_survives_5_s_without_api_server_and_exits_after_30_s() {
     let (code, took) = leader.until_exited().await;
     let ended = Timestamp::now();
     println!("it exited {took:?} after the API server was paused (renew deadline: 10 s)");
-    assert_eq!(code, Some(1), "{}", leader.log());
-    assert!(
-        leader.log().contains("leader election lost"),
-        "{}",
-        leader.log()
-    );
+    let log = leader.log();
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("leader election lost"), "{log}");
     // It may have renewed the lease once more between the read and the pause.
     let renewed: Timestamp = renewed.as_str().expect("a time").parse().expect("a time");
     let held = ended.duration_since(renewed);
@@ -67,9 +64,7 @@ async fn a_leader_survives_5_s_without_api_server_and_exits_after_30_s() {
     while !standby.has_led() && !again.has_led() {
         limit.pause(|| standby.log()).await;
     }
-    println!(
-        "a leader was elected {:?} after the API server was back",
-        back.elapsed()
-    );
+    let took = back.elapsed();
+    println!("a leader was elected {took:?} after the API server was back");
     assert!(standby.runs(), "a standby keeps running: {}", standby.log());
 }

@@ -134,24 +134,17 @@ impl Subject {
             name,
             steps: std::iter::once(create()).chain(steps).collect(),
         };
+        let pods = |count| Step::Change(self.pods(count));
+        let (pause, resume) = (Step::Pause(true), Step::Pause(false));
         let mut lives = vec![
             life("create", vec![]),
-            life(
-                "scale",
-                vec![Step::Change(self.pods(3)), Step::Change(self.pods(1))],
-            ),
+            life("scale", vec![pods(3), pods(1)]),
             life("image", vec![image("1"), image("2")]),
             life("node port", changes(self.node_port()).collect()),
             life("delete", vec![Step::Delete]),
             life("anew", vec![Step::Delete, create(), image("3")]),
-            life(
-                "pause",
-                vec![Step::Pause(true), image("4"), Step::Pause(false)],
-            ),
-            life(
-                "hand-over",
-                vec![image("5"), Step::HandOver, Step::Change(self.pods(1))],
-            ),
+            life("pause", vec![pause, image("4"), resume]),
+            life("hand-over", vec![image("5"), Step::HandOver, pods(1)]),
             life("drift", vec![Step::EditDeployment, Step::DeleteDeployment]),
             life("service", changes(self.service()).collect()),
         ];

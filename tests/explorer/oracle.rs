@@ -108,23 +108,17 @@ pub(super) fn violations(plan: &Plan, outcome: &Outcome, reference: &Reference) 
         let of = |state: &BTreeMap<String, Value>| state.get(key).cloned().unwrap_or_default();
         let (found, expected) = (of(&now), of(&reference.end));
         if found != expected {
-            let what = lacking(&expected, &found);
-            add(
-                "O2",
-                format!("{key} is not as without a fault: {what:?}, {found}"),
-            );
+            let lacking = lacking(&expected, &found);
+            let what = format!("{key} is not as without a fault: {lacking:?}, {found}");
+            add("O2", what);
         }
     }
     history::history(plan, outcome, &mut add);
     for asked in &outcome.journal {
         if asked.target.is_write() && !asked.leads {
-            add(
-                "O4",
-                format!(
-                    "{:?} by process {} that does not lead",
-                    asked.target, asked.process
-                ),
-            );
+            let (target, process) = (&asked.target, asked.process);
+            let what = format!("{target:?} by process {process} that does not lead");
+            add("O4", what);
         }
     }
     spent(plan, outcome, reference, &mut add);
@@ -140,10 +134,8 @@ pub(super) fn violations(plan: &Plan, outcome: &Outcome, reference: &Reference) 
 fn converged(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
     let Some(settled) = outcome.settled else {
         let why = unsettled(plan, &|id| outcome.server.get(id)).unwrap_or_default();
-        return add(
-            "O1",
-            format!("the desired state was not reached in time: {why}"),
-        );
+        let what = format!("the desired state was not reached in time: {why}");
+        return add("O1", what);
     };
     // After an outage, the longest back-off may be running.
     let calm = if plan.faults.iter().any(is_outage) {
@@ -158,21 +150,15 @@ fn converged(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
         asked.at > rest && !is_watch
     });
     if let Some(asked) = restless.into_iter().next() {
-        add(
-            "O1",
-            format!(
-                "at rest since {rest:?}, at {:?}: {:?}",
-                asked.at, asked.target
-            ),
-        );
+        let (at, target) = (asked.at, &asked.target);
+        let what = format!("at rest since {rest:?}, at {at:?}: {target:?}");
+        add("O1", what);
     }
 }
 
 fn is_outage(fault: &Fault) -> bool {
-    matches!(
-        fault,
-        Fault::Write(_, WriteFault::Outage | WriteFault::Webhook)
-    )
+    use WriteFault::{Outage, Webhook};
+    matches!(fault, Fault::Write(_, Outage | Webhook))
 }
 
 /// O5: the number of repetitions of a request.
@@ -188,10 +174,8 @@ fn spent(plan: &Plan, outcome: &Outcome, reference: &Reference, add: &mut Add<'_
         + stale * WRITES_WHILE_STALE
         + outages * WRITES_PER_OUTAGE;
     if outcome.writes > most {
-        let what = format!(
-            "{} writes, {} without a fault",
-            outcome.writes, reference.writes
-        );
+        let (writes, usual) = (outcome.writes, reference.writes);
+        let what = format!("{writes} writes, {usual} without a fault");
         add("O5", what);
     }
 }

@@ -306,11 +306,8 @@ async fn live(
             Step::Pause(paused) => {
                 let value = if paused { json!("true") } else { Value::Null };
                 let annotation = json!({"quartet-operator.example.com/paused": value});
-                server.write(
-                    &id,
-                    &json!({"metadata": {"annotations": annotation}}),
-                    "user",
-                );
+                let change = json!({"metadata": {"annotations": annotation}});
+                server.write(&id, &change, "user");
             }
             Step::Delete => server.delete(&id, "user"),
             Step::EditDeployment => {

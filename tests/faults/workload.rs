@@ -58,25 +58,12 @@ fn wanted(state: State, node_port: u16) -> [Wanted; 4] {
         has_service,
     };
     let size = |number: usize| json!({"size": sizes[number]});
+    let (none, count) = (|| json!({}), json!({"count": sizes[1]}));
     [
-        wanted(MEMCACHED, "memcached", size(0), json!({}), sizes[0], false),
-        wanted(
-            NGINX,
-            "nginx",
-            json!({"count": sizes[1]}),
-            nginx,
-            sizes[1],
-            is_first,
-        ),
-        wanted(ELASTIC_WEB, "elasticweb", web, json!({}), sizes[2], true),
-        wanted(
-            HELLO_WORLD,
-            "helloworld",
-            size(3),
-            json!({}),
-            sizes[3],
-            false,
-        ),
+        wanted(MEMCACHED, "memcached", size(0), none(), sizes[0], false),
+        wanted(NGINX, "nginx", count, nginx, sizes[1], is_first),
+        wanted(ELASTIC_WEB, "elasticweb", web, none(), sizes[2], true),
+        wanted(HELLO_WORLD, "helloworld", size(3), none(), sizes[3], false),
     ]
 }
 

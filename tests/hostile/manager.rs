@@ -69,10 +69,8 @@ impl Manager {
             .arg(format!("--kubeconfig={path}/kubeconfig"))
             .arg(format!("--webhook-cert-path={path}"))
             .args(["--leader-elect=false", "--metrics-bind-address=0"])
-            .args([
-                "--health-probe-bind-address=127.0.0.1:0",
-                "--webhook-port=0",
-            ])
+            .arg("--health-probe-bind-address=127.0.0.1:0")
+            .arg("--webhook-port=0")
             // glibc then returns large blocks to the kernel when they are freed. By default it keeps
             // up to twice the largest, in each of its arenas.
             .env("MALLOC_MMAP_THRESHOLD_", "131072");

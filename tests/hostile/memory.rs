@@ -116,35 +116,21 @@ async fn bad_bodies_of_many_clients_use_bounded_memory() {
     let request = |value: String| format!(r#"{{"request":{{"object":{value}"#).into_bytes();
     let admitted = |spec: String| (ADMISSION, review(&spec).into_bytes());
     let converted = |object: &str, count: usize| (CONVERSION, conversion_of(object, count));
+    let size = format!(r#"{{"replicas":"{long}"}}"#);
+    let image = format!(r#"{{"replicas":3,"image":"{long}"}}"#);
+    let label = format!(r#"{{"scheduling":{{"nodeSelector":{{"{long}":"a"}}}}}}"#);
+    let nested = |length: usize| request("[".repeat(length));
+    let many = 60 * MIB / longer.len();
+    let data = memcached(data).to_string();
     let bodies = [
         ("a long name", converted(&named, 1)),
-        (
-            "a long size",
-            admitted(format!(r#"{{"replicas":"{long}"}}"#)),
-        ),
-        (
-            "a long image",
-            admitted(format!(r#"{{"replicas":3,"image":"{long}"}}"#)),
-        ),
-        (
-            "a long label",
-            admitted(format!(
-                r#"{{"scheduling":{{"nodeSelector":{{"{long}":"a"}}}}}}"#
-            )),
-        ),
-        ("nested values", (CONVERSION, request("[".repeat(60 * MIB)))),
-        (
-            "more nested values",
-            (ADMISSION, request("[".repeat(6 * MIB))),
-        ),
-        (
-            "longer numbers",
-            converted(&longer, 60 * MIB / longer.len()),
-        ),
-        (
-            "conversion data",
-            converted(&memcached(data).to_string(), 1),
-        ),
+        ("a long size", admitted(size)),
+        ("a long image", admitted(image)),
+        ("a long label", admitted(label)),
+        ("nested values", (CONVERSION, nested(60 * MIB))),
+        ("more nested values", (ADMISSION, nested(6 * MIB))),
+        ("longer numbers", converted(&longer, many)),
+        ("conversion data", converted(&data, 1)),
     ];
     for (what, (path, body)) in bodies {
         let mut limit = Limit::new(DEADLINE);

@@ -151,16 +151,12 @@ fn the_migration_of_an_air_gapped_cluster_has_the_mirror_and_a_pull_secret() {
     let overlay = blocks.find(is_overlay).expect("an overlay");
     let objects = beside("air-gapped", overlay.trim_start_matches("yaml"));
     let of = |kind: &str| objects.iter().find(|it| it["kind"] == kind).expect("it");
-    let secrets = &of("ServiceAccount")["imagePullSecrets"];
+    let account = of("ServiceAccount");
+    let secrets = &account["imagePullSecrets"];
     assert_eq!(*secrets, json!([{"name": "registry"}]));
     let pod = &of("Job")["spec"]["template"]["spec"];
-    assert_eq!(
-        pod["serviceAccountName"],
-        of("ServiceAccount")["metadata"]["name"]
-    );
+    assert_eq!(pod["serviceAccountName"], account["metadata"]["name"]);
     let image = pod["containers"][0]["image"].as_str();
-    assert!(
-        image.is_some_and(|it| it.starts_with("registry.example.com/")),
-        "{image:?}"
-    );
+    let is_ours = image.is_some_and(|it| it.starts_with("registry.example.com/"));
+    assert!(is_ours, "{image:?}");
 }

@@ -56,10 +56,8 @@ pub(crate) fn render(folder: &Path) -> Vec<Value> {
     let run = run.expect("kubectl runs");
     // Warnings name fields that kustomize will remove.
     let said = String::from_utf8_lossy(&run.stderr);
-    assert!(
-        run.status.success() && said.is_empty(),
-        "{folder:?}: {said}"
-    );
+    let is_fine = run.status.success() && said.is_empty();
+    assert!(is_fine, "{folder:?}: {said}");
     parse(&String::from_utf8(run.stdout).expect("UTF-8"))
 }
 

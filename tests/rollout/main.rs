@@ -28,13 +28,11 @@ struct Replica {
 impl Replica {
     /// Starts a manager that has nothing to reconcile, and adds it to the Service when it is ready.
     async fn start(api_server: &ApiServer) -> Self {
+        let certificates = api_server.certificates.path().display();
         let flags = [
             "--enable-webhooks=true".to_owned(),
             "--webhook-port=0".to_owned(),
-            format!(
-                "--webhook-cert-path={}",
-                api_server.certificates.path().display()
-            ),
+            format!("--webhook-cert-path={certificates}"),
             "--watch-namespace=nobody".to_owned(),
         ];
         let manager = Manager::start(&api_server.kubeconfig(), &flags);

@@ -56,10 +56,7 @@ pub(crate) fn assert_listed(scrape: &str) -> BTreeSet<String> {
                 labels.remove("le");
             }
             let (_, expected) = &documented[name];
-            assert_eq!(
-                &labels, expected,
-                "the labels of {name} in docs/metrics.md: {line}"
-            );
+            assert_eq!(&labels, expected, "{name} in docs/metrics.md: {line}");
         }
     }
     documented

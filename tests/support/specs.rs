@@ -43,14 +43,9 @@ pub(crate) fn service_on_and_off(kind: &Kind) -> Option<(Value, Value)> {
     let ServiceName::NeededWhen { has, enabled } = kind.hub.service_name else {
         return None;
     };
+    let on = json!({"type": "ClusterIP", "port": 80});
     Some(match enabled {
-        Some(flag) => (
-            json!({ has: { flag: true } }),
-            json!({ has: { flag: false } }),
-        ),
-        None => (
-            json!({ has: { "type": "ClusterIP", "port": 80 } }),
-            json!({ has: null }),
-        ),
+        Some(flag) => [true, false].map(|is| json!({ has: { flag: is } })).into(),
+        None => (json!({ has: on }), json!({ has: null })),
     })
 }

@@ -117,11 +117,9 @@ async fn two_field_managers_in_two_versions_keep_their_fields_and_can_conflict()
     applied.expect("applied in the original version");
     // The default of replicas is not owned by this field manager.
     let applied = apply(hub, "new", false, json!({"memory": 128})).await;
+    let applied = applied.expect("applied in the new version");
     let expected = json!({"replicas": 3, "memory": 128});
-    assert_eq!(
-        applied.expect("applied in the new version")["spec"],
-        expected
-    );
+    assert_eq!(applied["spec"], expected);
     let old = ("old", spoke, json!({"f:size": {}}));
     assert_owned(&env, &[old, ("new", hub, json!({"f:memory": {}}))]).await;
     let conflict = apply(hub, "new", false, json!({"memory": 128, "replicas": 9})).await;

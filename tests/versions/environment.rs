@@ -237,10 +237,8 @@ impl TestEnv {
         drop(input);
         let output = command.wait_with_output().expect("kubectl ends");
         let written = [output.stdout, output.stderr].concat();
-        (
-            output.status.success(),
-            String::from_utf8_lossy(&written).into_owned(),
-        )
+        let written = String::from_utf8_lossy(&written).into_owned();
+        (output.status.success(), written)
     }
 
     /// Runs a subcommand to its end; returns exit code, standard output and standard error.
@@ -285,10 +283,8 @@ pub(crate) fn kinds_with_deployments() -> Vec<&'static Kind> {
 }
 
 pub(crate) fn crd_path(kind: &Kind) -> String {
-    format!(
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}.{}",
-        kind.plural, kind.group
-    )
+    let (plural, group) = (kind.plural, kind.group);
+    format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.{group}")
 }
 
 /// The children of a resource with this spec.

@@ -73,10 +73,8 @@ async fn the_legacy_finalizer_of_a_negative_object_is_removed(
     for name in ["deleted", "foreground", "kept"] {
         let object = env.until(&at(name), "Degraded for InvalidSpec", told).await;
         assert_eq!(object["metadata"]["finalizers"], json!([LEGACY]));
-        assert_eq!(
-            *version.pods.blamed(&object["spec"]).1.expect("a number"),
-            json!(-5)
-        );
+        let blamed = version.pods.blamed(&object["spec"]).1.expect("a number");
+        assert_eq!(*blamed, json!(-5));
     }
     env.delete(&at("deleted")).await.expect("deleted");
     env.until_gone(&at("deleted")).await;

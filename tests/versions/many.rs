@@ -31,10 +31,8 @@ async fn create_all(env: &TestEnv) {
     let base64 = |text: String| ByteString(text.into_bytes());
     let (group, plural) = (MEMCACHED.group, MEMCACHED.plural);
     let key = |number: usize| {
-        base64(format!(
-            "/registry/{group}/{plural}/default/{}",
-            name(number)
-        ))
+        let name = name(number);
+        base64(format!("/registry/{group}/{plural}/default/{name}"))
     };
     let answer = etcd.call("kv/range", &json!({"key": key(0)})).await;
     let value = answer["kvs"][0]["value"].clone();
@@ -96,10 +94,7 @@ async fn ten_thousand_objects_are_readable_in_both_versions_right_after_a_change
         let took = started.elapsed();
         let converted = env.webhooks.conversions() - converted;
         println!("{what}: {OBJECTS} objects read in both after {took:?}, {converted} conversions");
-        assert!(
-            converted >= 10_000.0,
-            "the tested situation occurred: {converted}"
-        );
+        assert!(converted >= 10_000.0, "the tested situation occurred");
         let limit = (2 * PROMISED).mul_f64(load.max(load_factor()));
         assert!(took < limit, "{what}: {took:?} (limit: {limit:?})");
     }

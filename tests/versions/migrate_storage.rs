@@ -113,10 +113,8 @@ async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
 async fn a_rewritten_object_differs_only_in_its_resource_version() {
     let env = TestEnv::with_api_server().await;
     env.apply_crds(packaging::transition).await;
-    let target = format!(
-        "{}?fieldManager=user",
-        path(MEMCACHED, &MEMCACHED.spoke, "default", "m")
-    );
+    let in_spoke = path(MEMCACHED, &MEMCACHED.spoke, "default", "m");
+    let target = format!("{in_spoke}?fieldManager=user");
     let applied = object(MEMCACHED, &MEMCACHED.spoke, "m", json!({"size": 2}));
     env.apply(&target, &applied).await.expect("applied");
     env.apply_crds(packaging::both_versions).await;
@@ -126,25 +124,19 @@ async fn a_rewritten_object_differs_only_in_its_resource_version() {
     assert_eq!(code, 0);
     assert!(said.contains("1 of 1 objects rewritten"), "{said}");
     let after = env.get(&path).await.expect("the object");
-    assert_ne!(
-        before["metadata"]["resourceVersion"],
-        after["metadata"]["resourceVersion"]
-    );
-    before["metadata"]["resourceVersion"] = after["metadata"]["resourceVersion"].clone();
+    let rewritten = &after["metadata"]["resourceVersion"];
+    assert_ne!(before["metadata"]["resourceVersion"], *rewritten);
+    before["metadata"]["resourceVersion"] = rewritten.clone();
     assert_eq!(before, after);
 
     // As docs/operations.md says: of an Apply until the same manager applies the new version, of an
     // Update until all entries are removed.
     let remaining = "memcacheds.cache.example.com: 1 objects have managedFields in v1alpha1, of";
-    assert!(
-        said.contains(&format!("{remaining} user (Apply): ")),
-        "{said}"
-    );
+    let of_apply = format!("{remaining} user (Apply): ");
+    assert!(said.contains(&of_apply), "{said}");
     let updated = json!({"metadata": {"labels": {"a": "b"}}});
-    let spoke = self::path(MEMCACHED, &MEMCACHED.spoke, "default", "m");
-    env.merge(&format!("{spoke}?fieldManager=editor"), updated)
-        .await
-        .expect("updated");
+    let as_editor = format!("{in_spoke}?fieldManager=editor");
+    env.merge(&as_editor, updated).await.expect("updated");
     let target_in_hub = format!("{path}?fieldManager=user");
     let apply = async || {
         let applied = object(MEMCACHED, &MEMCACHED.hub, "m", json!({"replicas": 2}));
@@ -152,10 +144,8 @@ async fn a_rewritten_object_differs_only_in_its_resource_version() {
     };
     apply().await;
     let (_, said, _) = env.subcommand(&["migrate-storage", "--dry-run"]).await;
-    assert!(
-        said.contains(&format!("{remaining} editor (Update): ")),
-        "{said}"
-    );
+    let of_update = format!("{remaining} editor (Update): ");
+    assert!(said.contains(&of_update), "{said}");
     let none = r#"[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]"#;
     let patch = ["patch", "memcached", "m", "--type=json", "-p", none];
     let (patched, told) = env.kubectl(&patch, &Value::Null);
@@ -271,10 +261,8 @@ async fn kubernetes_own_migration_is_as_ours_but_for_negative_numbers() {
         let is_cut = |crd: &Value| crd["status"]["storedVersions"] == json!([kind.hub.name]);
         env.until(&crd_path(kind), "cut", is_cut).await;
         let (_, said, _) = env.subcommand(&["migrate-storage", "--dry-run"]).await;
-        let nothing = format!(
-            "{}.{}: stored in {} only, nothing to do",
-            kind.plural, kind.group, kind.hub.name
-        );
+        let crd = format!("{}.{}", kind.plural, kind.group);
+        let nothing = format!("{crd}: stored in {} only, nothing to do", kind.hub.name);
         assert!(said.contains(&nothing), "{said}");
         // An API server that knows no other version reads them all.
         let mut crd = serde_json::to_value(packaging::both_versions(kind)).expect("JSON");

@@ -140,10 +140,8 @@ async fn managed_fields_of_the_original_version_need_conversion(env: &TestEnv, p
     // The manager's status arrives: another pod.
     let before = env.get(path).await.expect("the object");
     let entries = before["metadata"]["managedFields"].to_string();
-    assert!(
-        entries.contains(&kind.api_version(&kind.spoke)),
-        "{entries}"
-    );
+    let spoke = kind.api_version(&kind.spoke);
+    assert!(entries.contains(&spoke), "{entries}");
     let child = format!("{DEPLOYMENTS}/{APPLIED}");
     env.delete(&child).await.expect("deleted");
     let told = |object: &Value| {
@@ -177,14 +175,11 @@ async fn a_minute_without_webhooks_stops_neither_reconcilers_nor_deletions() {
     // Writes that need validation are rejected with a reason; writes that leave the spec alone
     // work.
     let memcached = at(kind, &live(kind, "old", 1));
-    let refused = env
-        .merge(&memcached, json!({"spec": {"replicas": 2}}))
-        .await;
+    let change = json!({"spec": {"replicas": 2}});
+    let refused = env.merge(&memcached, change).await;
     let refused = refused.expect_err("not validated").message;
-    assert!(
-        refused.contains("failed calling webhook \"vmemcached-v1.cache.example.com\""),
-        "{refused}"
-    );
+    let webhook = "failed calling webhook \"vmemcached-v1.cache.example.com\"";
+    assert!(refused.contains(webhook), "{refused}");
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     env.merge(&memcached, label).await.expect("labelled");
     repair_each(&env, "old").await;

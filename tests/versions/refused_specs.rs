@@ -50,32 +50,20 @@ type Case = (String, Value);
 
 fn with_texts(cases: &mut Vec<Case>) {
     for text in TEXTS {
-        let mut case = |field: &str, patch: Value| cases.push((field.to_owned(), patch));
-        let scheduling = |patch: Value| json!({"scheduling": patch});
-        case("spec.image", json!({"image": text}));
-        case(
-            "spec.imagePullSecrets[0].name",
-            json!({"imagePullSecrets": [{"name": text}]}),
-        );
-        case(
-            "spec.scheduling.priorityClassName",
-            scheduling(json!({"priorityClassName": text})),
-        );
-        case(
-            "spec.scheduling.nodeSelector",
-            scheduling(json!({"nodeSelector": {text: "a"}})),
-        );
-        case(
-            "spec.scheduling.nodeSelector",
-            scheduling(json!({"nodeSelector": {"a": text}})),
-        );
+        let mut case = |field: &str, patch| cases.push((format!("spec.{field}"), patch));
+        case("image", json!({"image": text}));
+        let secrets = json!({"imagePullSecrets": [{"name": text}]});
+        case("imagePullSecrets[0].name", secrets);
+        let mut scheduling = |field: &str, patch: Value| {
+            case(&format!("scheduling.{field}"), json!({"scheduling": patch}));
+        };
+        scheduling("priorityClassName", json!({"priorityClassName": text}));
+        scheduling("nodeSelector", json!({"nodeSelector": {text: "a"}}));
+        scheduling("nodeSelector", json!({"nodeSelector": {"a": text}}));
         let constraint =
             json!({"topologyKey": text, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"});
         let constraints = json!({"topologySpreadConstraints": [constraint]});
-        case(
-            "spec.scheduling.topologySpreadConstraints[0].topologyKey",
-            scheduling(constraints),
-        );
+        scheduling("topologySpreadConstraints[0].topologyKey", constraints);
     }
 }
 
@@ -245,12 +233,8 @@ async fn wrong(
         None => in_children.is_empty(),
         Some(fields) => blames(fields),
     };
-    let say = || {
-        format!(
-            "{} {} {patch}: {in_children:?}, {in_resource:?}",
-            kind.kind, version.name
-        )
-    };
+    let (kind, version) = (kind.kind, version.name);
+    let say = || format!("{kind} {version} {patch}: {in_children:?}, {in_resource:?}");
     (!in_children.is_empty(), (!is_right).then(say))
 }
 
@@ -280,11 +264,7 @@ async fn what_the_api_server_refuses_in_a_child_it_refuses_in_the_resource() {
         }
     }
     println!("{tried} specs, of which {refused} have a child that the API server refuses");
-    assert!(
-        problems.is_empty(),
-        "{}: {:#?}",
-        problems.len(),
-        &problems[..problems.len().min(60)]
-    );
+    let some = &problems[..problems.len().min(60)];
+    assert!(problems.is_empty(), "{}: {some:#?}", problems.len());
     assert!(refused > 1000, "{refused}");
 }

@@ -88,11 +88,8 @@ fn full(schema: &Value) -> Value {
         }
         _ => {
             let fields = schema["properties"].as_object().expect("fields").iter();
-            Value::Object(
-                fields
-                    .map(|(name, field)| (name.clone(), full(field)))
-                    .collect(),
-            )
+            let fields = fields.map(|(name, field)| (name.clone(), full(field)));
+            Value::Object(fields.collect())
         }
     }
 }
@@ -136,18 +133,13 @@ fn probes(schema: &Value, pointer: &str, found: &mut Vec<(String, Option<Value>)
         "array" => {
             let items = &schema["items"];
             let of_size = |size: usize| vec![full(items); size];
-            probe(json!([
-                {},
-                of_size(size(schema, "maxItems") + 1),
-                of_size(2)
-            ]));
+            let too_many = of_size(size(schema, "maxItems") + 1);
+            probe(json!([{}, too_many, of_size(2)]));
             probes(items, &format!("{pointer}/0"), found);
         }
         _ if schema["additionalProperties"].is_object() => {
-            let (values, max) = (
-                &schema["additionalProperties"],
-                size(schema, "maxProperties"),
-            );
+            let values = &schema["additionalProperties"];
+            let max = size(schema, "maxProperties");
             let of_size = |size: usize| -> Value {
                 let entries = (0..size).map(|index| (index.to_string(), full(values)));
                 entries.collect::<Map<_, _>>().into()

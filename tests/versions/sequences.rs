@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join_all;
 use quartet_operator::kinds::memcached;
 use quartet_versions::{Kind, Version};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::environment::{TestEnv, object, path};
 use crate::shared::BOTH_VERSIONS;
@@ -68,10 +68,8 @@ fn add(target: &mut Value, more: Value) {
 
 fn with_fields(mut object: Value, fields: impl Iterator<Item = (usize, usize)>) -> Value {
     for (field, value) in fields {
-        add(
-            &mut object,
-            serde_json::from_str(FIELDS[field][value]).expect("JSON"),
-        );
+        let members = serde_json::from_str(FIELDS[field][value]).expect("JSON");
+        add(&mut object, members);
     }
     object
 }
@@ -82,11 +80,8 @@ fn settled(value: Value) -> Value {
     match value {
         Value::Object(members) => {
             let members = members.into_iter().map(|(name, it)| (name, settled(it)));
-            Value::Object(
-                members
-                    .filter(|(_, it)| !is_empty(it))
-                    .collect::<Map<_, _>>(),
-            )
+            let members = members.filter(|(_, it)| !is_empty(it));
+            Value::Object(members.collect())
         }
         Value::Array(mut entries) => {
             entries.sort_by_key(ToString::to_string);
@@ -126,10 +121,8 @@ impl Model {
 
     fn object(&self, labels: Value) -> Value {
         let bare = json!({"metadata": {"labels": labels}, "spec": {"replicas": 3}});
-        with_fields(
-            bare,
-            self.0.iter().map(|(field, (value, _))| (*field, *value)),
-        )
+        let fields = self.0.iter().map(|(field, (value, _))| (*field, *value));
+        with_fields(bare, fields)
     }
 }
 
@@ -197,10 +190,8 @@ async fn check(env: &TestEnv, namespace: &str, name: String, steps: Vec<&Step>) 
             version,
             ref manifest,
         } = *step;
-        let body = with_fields(
-            bare(version, &name),
-            manifest.iter().map(|(field, value)| (*field, *value)),
-        );
+        let fields = manifest.iter().map(|(field, value)| (*field, *value));
+        let body = with_fields(bare(version, &name), fields);
         said += &format!("\n{manager} force={force}: {body}");
         let target = format!("{}?fieldManager={manager}&force={force}", of(version));
         let answer = env.apply(&target, &body).await;
@@ -222,11 +213,8 @@ async fn check(env: &TestEnv, namespace: &str, name: String, steps: Vec<&Step>) 
             "metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]},
             "spec": read["spec"],
         });
-        assert_eq!(
-            settled(found),
-            settled(model.object(labels.clone())),
-            "{said}"
-        );
+        let expected = settled(model.object(labels.clone()));
+        assert_eq!(settled(found), expected, "{said}");
     }
     // An apply that changes nothing writes nothing, in either version.
     for version in [&MEMCACHED.spoke, &MEMCACHED.hub] {
@@ -248,11 +236,8 @@ async fn check_all(namespace: &str, sequences: Vec<(String, Vec<&Step>)>) {
         if some.is_empty() {
             return;
         }
-        join_all(
-            some.into_iter()
-                .map(|(name, steps)| check(&env, namespace, name, steps)),
-        )
-        .await;
+        let check = |(name, steps)| check(&env, namespace, name, steps);
+        join_all(some.into_iter().map(check)).await;
     }
 }
 

@@ -237,11 +237,8 @@ async fn upgrading_from_the_original_operators_and_back_loses_nothing() {
         let crd = serde_json::to_value(packaging::original_only(kind)).expect("JSON");
         let target = format!("{}?fieldManager=installer&force=true", crd_path(kind));
         let refused = env.apply(&target, &crd).await;
-        let refused = refused.expect_err("would lose objects");
-        assert!(
-            refused.message.contains("status.storedVersions"),
-            "{refused:?}"
-        );
+        let message = refused.expect_err("would lose objects").message;
+        assert!(message.contains("status.storedVersions"), "{message}");
     }
     env.apply_crds(packaging::transition).await;
     for kind in kinds() {

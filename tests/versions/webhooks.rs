@@ -76,11 +76,9 @@ async fn annotations_without_conversion_data_and_with_space_call_no_webhook() {
     let created = env.create(&in_spoke, &spoke("noted", 1, json!({}))).await;
     created.expect("created");
     let many: Value = (0..2000).map(|n| (format!("k{n}"), json!("v"))).collect();
+    let paused = json!({"quartet-operator.example.com/paused": "true"});
     for (annotations, is_asked) in [
-        (
-            json!({"quartet-operator.example.com/paused": "true"}),
-            false,
-        ),
+        (paused, false),
         (json!({"note": "x".repeat(2048)}), false),
         (json!({"note": "x".repeat(2049)}), true),
         (many, true),

@@ -129,10 +129,8 @@ pub(super) fn trace(outcome: &Outcome) -> Vec<String> {
     let mut lines = Vec::new();
     for stored in &outcome.log {
         let (change, id, by) = (stored.change, &stored.id, &stored.by);
-        let what = format!(
-            "{change:?} {} {} by {by}: {}",
-            id.plural, id.name, stored.object
-        );
+        let named = format!("{} {}", id.plural, id.name);
+        let what = format!("{change:?} {named} by {by}: {}", stored.object);
         lines.push((stored.at, what));
     }
     for asked in &outcome.journal {

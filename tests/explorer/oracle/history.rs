@@ -45,14 +45,8 @@ pub(super) fn history(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
             } else {
                 UNKNOWN
             };
-            child_written(
-                plan,
-                outcome,
-                &objects,
-                (stored, unknown),
-                &mut applied,
-                add,
-            );
+            let stored = (stored, unknown);
+            child_written(plan, outcome, &objects, stored, &mut applied, add);
         }
         if stored.by == "delete" && is_child {
             child_deleted(plan, outcome, index, add);
@@ -116,10 +110,8 @@ fn child_written(
         let age = died.filter(|died| died.revision < stored.revision);
         let is_late = age.is_some_and(|died| stored.at - died.at > unknown);
         if is_late {
-            add(
-                "O3",
-                format!("{plural} created for the owner {owner}, which is deleted"),
-            );
+            let what = format!("{plural} created for the owner {owner}, which is deleted");
+            add("O3", what);
         }
     }
     if let Some(before) = objects.get(&stored.id)
@@ -145,10 +137,8 @@ fn child_written(
     let (generation, highest) = highest.or_default();
     if stamp.generation < *generation || state < *highest {
         let written = format!("generation {}, state {state}", stamp.generation);
-        add(
-            "O6",
-            format!("{plural} written for {written} after {generation}, {highest}"),
-        );
+        let what = format!("{plural} written for {written} after {generation}, {highest}");
+        add("O6", what);
     }
     (*generation, *highest) = (stamp.generation.max(*generation), state.max(*highest));
 }
@@ -183,10 +173,8 @@ fn child_deleted(plan: &Plan, outcome: &Outcome, index: usize, add: &mut Add<'_>
             break;
         }
     }
-    add(
-        "O3",
-        "a Service deleted that the resource asks for".to_owned(),
-    );
+    let what = "a Service deleted that the resource asks for";
+    add("O3", what.to_owned());
 }
 
 /// O7 and O10: a status reports the actual state.
@@ -210,10 +198,8 @@ fn status_written(
             && earlier["status"] == condition["status"]
             && earlier["lastTransitionTime"] != condition["lastTransitionTime"]
         {
-            add(
-                "O7",
-                format!("the time of {} moved without it", condition["type"]),
-            );
+            let what = format!("the time of {} moved without it", condition["type"]);
+            add("O7", what);
         }
     }
     let is_ready = ready(&stored.object).is_some_and(|it| it["status"] == "True");
@@ -221,11 +207,9 @@ fn status_written(
     if !is_ready || is_paused(&stored.object) {
         return;
     }
-    if *observed != stored.object["metadata"]["generation"] {
-        let what = format!(
-            "generation {observed} told of {}",
-            stored.object["metadata"]["generation"]
-        );
+    let latest = &stored.object["metadata"]["generation"];
+    if observed != latest {
+        let what = format!("generation {observed} told of {latest}");
         return add("O7", what);
     }
     let wanted = desired(plan, &stored.object);
@@ -256,8 +240,6 @@ fn status_written(
             return;
         }
     }
-    add(
-        "O10",
-        format!("Ready=True of generation {observed}, but {what}"),
-    );
+    let what = format!("Ready=True of generation {observed}, but {what}");
+    add("O10", what);
 }

@@ -74,17 +74,12 @@ fn a_write_without_the_lease_is_reported() {
     let mut refused = lease("a", 0, "a");
     refused.committed = Some((409, refused.began));
     assert_eq!(found(vec![refused, write("a", 100)]), ["O4"]);
+    let late = || write("a", 3100);
     for (what, more) in [
         ("before any lease", vec![write("b", 50)]),
         ("after it expired", vec![write("a", 17_100)]),
-        (
-            "after its release",
-            vec![lease("a", 3000, ""), write("a", 3100)],
-        ),
-        (
-            "after another took it",
-            vec![lease("b", 3000, "b"), write("a", 3100)],
-        ),
+        ("after its release", vec![lease("a", 3000, ""), late()]),
+        ("after another took it", vec![lease("b", 3000, "b"), late()]),
     ] {
         let mut requests = fine();
         requests.extend(more);

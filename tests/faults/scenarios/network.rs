@@ -30,12 +30,8 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             let loss = || Rule::new(Match::all(), Action::Reset).one_in(20);
             // A run may have so few requests that none of them is lost.
             let first = Rule::new(Match::verbs(&["patch"]), Action::Reset).first(1);
-            let rules = vec![
-                Rule::new(Match::all(), delay),
-                loss(),
-                loss().after_commit(),
-                first,
-            ];
+            let delay = Rule::new(Match::all(), delay);
+            let rules = vec![delay, loss(), loss().after_commit(), first];
             until_cleared(it, rules).boxed()
         }),
         Scenario::new("F14", slow, |it| {

@@ -74,18 +74,14 @@ fn each_value_appears_where_it_belongs() {
         json!({"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}});
     assert_eq!(container["resources"], resources);
     let variables = container["env"].as_array().expect("variables");
+    let endpoint = "https://collector.example.com:4318";
+    let certificate = "/etc/otlp-authorities/ca.crt";
     for (name, value) in [
         ("MEMCACHED_IMAGE", "registry.example.com/memcached:1"),
         ("LOG_FORMAT", "text"),
         ("LOG_LEVEL", "debug"),
-        (
-            "OTEL_EXPORTER_OTLP_ENDPOINT",
-            "https://collector.example.com:4318",
-        ),
-        (
-            "OTEL_EXPORTER_OTLP_CERTIFICATE",
-            "/etc/otlp-authorities/ca.crt",
-        ),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", certificate),
         ("MAX_REPLICAS", "7"),
     ] {
         let variable = json!({"name": name, "value": value});

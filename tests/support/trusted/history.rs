@@ -23,11 +23,8 @@ pub(crate) struct Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "{} {}/{}",
-            self.plural, self.namespace, self.name
-        )
+        let (plural, namespace, name) = (&self.plural, &self.namespace, &self.name);
+        write!(formatter, "{plural} {namespace}/{name}")
     }
 }
 

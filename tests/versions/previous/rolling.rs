@@ -66,20 +66,14 @@ async fn rolling_updates_between_releases_under_load_lose_nothing() {
         ("up again", &today),
     ] {
         let asked = roll_under_load(&env, &mut replicas, next).await;
-        println!(
-            "{what}: {} writes, {} rejected",
-            asked.writes,
-            asked.refused.len()
-        );
-        assert!(asked.writes > 50, "{what}: {}", asked.writes);
-        assert!(asked.refused.is_empty(), "{what}: {:#?}", asked.refused);
+        let (writes, refused) = (asked.writes, &asked.refused);
+        println!("{what}: {writes} writes, {} rejected", refused.len());
+        assert!(writes > 50, "{what}: {writes}");
+        assert!(refused.is_empty(), "{what}: {refused:#?}");
         load::until_ready(&env, &asked).await;
         assert_eq!(load::specs(&env).await, specs, "{what}: specs");
         let found = load::left_alone(&env).await;
-        assert_eq!(
-            found, left_alone,
-            "{what}: an unchanged child or pod was recreated"
-        );
+        assert_eq!(found, left_alone, "{what}: a child or pod was recreated");
     }
     for replica in replicas {
         stop(&env, replica).await;
