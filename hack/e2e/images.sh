@@ -15,7 +15,7 @@ redis_packages="redis-server redis-tools libc6 libatomic1 libjemalloc2 liblzf1 l
 
 # Everything that needs a network is fetched and built before.
 if [ "${1:-}" = fetch ]; then
-    for module in olm opm olm-v1 operator-sdk coredns cert-manager helm metrics-server; do
+    for module in olm opm olm-v1 operator-sdk coredns cert-manager helm metrics-server flux-controllers velero; do
         hack/build-go.sh "hack/$module" >/dev/null
     done
     # For platforms.sh.

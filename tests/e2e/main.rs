@@ -26,6 +26,7 @@ mod olm_v1;
 mod operands;
 mod plain;
 mod predecessors;
+mod programs;
 mod recovery;
 mod shell;
 mod traffic;
@@ -51,6 +52,8 @@ const PHASES: &[(&str, Phase)] = &[
     ("make deploy", plain::deployed_and_undeployed),
     ("autoscaler", autoscaled::scales_with_the_load),
     ("drain", drain::evicts_one_pod_at_a_time),
+    ("flux", programs::flux),
+    ("velero", programs::velero),
     ("cert-manager", cert_manager::issues_renews_and_recovers),
     ("helm", helm::installs_upgrades_rolls_back_and_uninstalls),
     ("run bundle", bundle::run_bundle_uses_upgrades_and_cleans_up),
