@@ -72,5 +72,5 @@ fi
 # What is written into an empty folder, with the changes of docs/new-project.md.
 ! wanted project || stage project 30 bash -c 'hack/e2e/new-project.sh &&
     make -C "${CARGO_TARGET_DIR:-target}/new-project/redis-operator" CARGO_TARGET_DIR=../target lint'
-! wanted e2e || stage_e2e 95
+! wanted e2e || stage_e2e 115
 finish
