@@ -65,24 +65,30 @@ impl Children {
         CachedChild::decode(self.brand, &self.kinds, kind, object)
     }
 
-    /// The cached form of a child that the watch reports. Most reports are of its status, while it is rolled out:
-    /// then its template and its `managedFields`, which are most of the object, are those that are known.
+    /// The cached form of a child that the watch reports. While its pods are rolled out, most reports change its
+    /// status only. Then its template and its `managedFields`, most of the object, are known and are not read.
     pub(crate) fn reported(
         &self,
         kind: ChildKind,
         received: &Received,
     ) -> Result<CachedChild, String> {
-        let hash_of_spec = received.hash_of_spec();
-        let known = self.cached(kind, &received.key());
-        let known = known.filter(|it| kind.has_pods && it.hash_of_spec.is_some());
-        let known = known.filter(|it| it.hash_of_spec == hash_of_spec);
-        let unread: &[_] = known
-            .as_ref()
-            .map_or(&[], |_| &["managedFields", "template"]);
-        let child = self.decode(kind, &received.object(unread)?)?;
+        let hash = kind.has_pods.then(|| received.hash_without_status());
+        let hash_without_status = hash.flatten();
+        let cached = self.cached(kind, &received.key());
+        let known = cached.filter(|it| {
+            hash_without_status.is_some() && it.hash_without_status == hash_without_status
+        });
+        let Some(known) = known else {
+            let child = self.decode(kind, &received.object(&[])?)?;
+            return Ok(CachedChild {
+                hash_without_status,
+                ..child
+            });
+        };
+        let child = self.decode(kind, &received.object(&["managedFields", "template"])?)?;
         Ok(CachedChild {
-            fingerprint: known.map_or(child.fingerprint, |it| it.fingerprint),
-            hash_of_spec,
+            hash_without_status,
+            fingerprint: known.fingerprint,
             ..child
         })
     }

@@ -20,6 +20,7 @@ pub type WatchItem = watcher::Result<Event<Received>>;
 
 /// The text of each field.
 type Texts = BTreeMap<String, Box<RawValue>>;
+/// The same, within a longer text.
 type Parts<'a> = BTreeMap<&'a str, &'a RawValue>;
 
 /// An object of a list or watch.
@@ -34,8 +35,8 @@ pub struct Received {
 }
 
 impl Received {
-    /// The object without these fields of it, of its metadata and of its spec, and without what field managers own that
-    /// do not apply: all of that is most of the text, and nobody reads it.
+    /// The object without these fields of it and of its metadata, and without what field managers own that do
+    /// not apply: all of that is most of the text, and nobody reads it. `template` is a field of the spec.
     ///
     /// # Errors
     /// The reason, for the log: it is nested more than 127 levels deep, has a number beyond those of 64
@@ -52,13 +53,13 @@ impl Received {
 
     /// A hash of all but its status, its version, and what field managers own that do not apply; `None` if the
     /// metadata is of another type.
-    pub(crate) fn hash_of_spec(&self) -> Option<u64> {
+    pub(crate) fn hash_without_status(&self) -> Option<u64> {
         let metadata = self.metadata.as_ref().ok()?;
         let entries = metadata.get("managedFields").map_or("[]", |it| it.get());
         let mut entries: Vec<Parts> = serde_json::from_str(entries).ok()?;
         for entry in &mut entries {
-            let is_unread = if applies(entry) { "" } else { "fieldsV1" };
-            entry.retain(|name, _| ![is_unread, "time"].contains(name));
+            let applies = applies(entry);
+            entry.retain(|name, _| *name != "time" && (applies || *name != "fieldsV1"));
         }
         let unread = ["managedFields", "resourceVersion", "status"];
         let read = borrowed(metadata).chain(borrowed(&self.fields));
@@ -152,7 +153,8 @@ fn borrowed(texts: &Texts) -> impl Iterator<Item = (&str, &RawValue)> {
     texts.iter().map(|(name, text)| (&**name, &**text))
 }
 
-/// A tree of the fields of an object, of its metadata or spec, or of an entry of `managedFields`, without `unread` fields.
+/// A tree of the fields of an object, of its metadata or spec, or of an entry of `managedFields`, without
+/// `unread` fields.
 fn tree<'a, T: FromIterator<(String, Value)>>(
     parts: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
     unread: &[&str],

@@ -1,6 +1,6 @@
 //! The status, with one schema for every version of every kind, and conditions as in
 //! `metav1.Condition`. Types and bounds only; `operators` computes the values. The fields have the order
-//! of their names, as in the API server's JSON, so that equal statuses have equal texts.
+//! of their names, as in the API server's JSON.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};

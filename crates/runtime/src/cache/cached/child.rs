@@ -26,8 +26,9 @@ pub struct CachedChild {
     pub(crate) stamp: Option<Stamp>,
     /// The input of the owner's status.
     pub(crate) state: ChildState,
-    /// [`Received::hash_of_spec`](crate::cache::decode::Received::hash_of_spec), if the watch reported it.
-    pub(crate) hash_of_spec: Option<u64>,
+    /// [`Received::hash_without_status`](crate::cache::decode::Received::hash_without_status) of a child with
+    /// pods, if the watch reported it.
+    pub(crate) hash_without_status: Option<u64>,
 }
 
 impl CachedChild {
@@ -59,7 +60,7 @@ impl CachedChild {
             fingerprint,
             stamp: Stamp::of(object, brand.applied),
             state,
-            hash_of_spec: None,
+            hash_without_status: None,
         })
     }
 
